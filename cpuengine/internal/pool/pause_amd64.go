@@ -1,0 +1,4 @@
+package pool
+
+// pause tells the core that the caller spins (the PAUSE instruction).
+func pause()

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package pool
+
+// pause does nothing where no instruction for spinning is known.
+func pause() {}
