@@ -1,0 +1,6 @@
+package tokenizer
+
+const (
+	algorithm = "peaks-or/grow-prune"
+	scope     = "word"
+)
