@@ -1,0 +1,47 @@
+package kernel
+
+// cut describes how n columns are cut into panels of one, two or three vectors. Panels of
+// three vectors run fastest; the last two are evened out where one would be nearly empty.
+type cut struct {
+	lanes   int
+	columns int
+	panels  int
+	wide    int // leading panels of three vectors
+	rest    int // vectors of each panel after them
+}
+
+func newCut(columns, lanes int) cut {
+	c := cut{lanes: lanes, columns: columns, wide: columns / (3 * lanes)}
+	switch over := columns - c.wide*3*lanes; {
+	case over == 0:
+		c.panels = c.wide
+	case over <= lanes && c.wide > 0:
+		c.panels, c.rest = c.wide+1, 2
+		c.wide--
+	default:
+		c.panels, c.rest = c.wide+1, (over+lanes-1)/lanes
+	}
+	return c
+}
+
+// panel is a part of a cut: columns [start, start+used), padded to a number of vectors.
+type panel struct{ start, used, vectors, width int }
+
+// at returns panel i. Its place in packed memory is start·k, as only the last is padded.
+func (c cut) at(i int) panel {
+	p := panel{start: i * 3 * c.lanes, vectors: 3}
+	if i >= c.wide {
+		p.start = c.wide*3*c.lanes + (i-c.wide)*c.rest*c.lanes
+		p.vectors = c.rest
+	}
+	p.width = p.vectors * c.lanes
+	p.used = min(p.width, c.columns-p.start)
+	return p
+}
+
+// evenly returns the length of the parts when total is cut into the fewest parts of at most
+// limit, as equal as multiples of unit allow. Limit is a multiple of unit.
+func evenly(total, limit, unit int) int {
+	parts := max(1, (total+limit-1)/limit)
+	return (total + parts*unit - 1) / (parts * unit) * unit
+}

@@ -1,0 +1,158 @@
+package kernel
+
+import "andrea/cpuengine/internal/pool"
+
+// Block sizes. A slab of B (blockK x blockN floats, 2.3 MB) is shared by all workers; a
+// worker's block of A (blockM x blockK, 98 KB) stays in its L2 cache while the panels of the
+// slab pass by. Products on one worker alone use a smaller slab of their own.
+const (
+	blockM      = 64
+	blockK      = 384
+	blockN      = 1536
+	localBlockN = 384
+
+	// tasksPerWorker is how many pieces a product is cut into at least, when its rows allow
+	// it, so that a worker whose core is busy elsewhere does not hold up the others.
+	tasksPerWorker = 4
+)
+
+// Gemm multiplies matrices on the workers of a pool. It owns fixed buffers whose size does
+// not depend on the problem, and allocates nothing after NewGemm. One caller at a time.
+type Gemm struct {
+	path  *Path
+	pool  *pool.Pool
+	slab  []float32 // packed B, shared
+	local []scratch // of each worker
+
+	job  job
+	pack func(worker, i int) // the two phases of a slab, bound once
+	mul  func(worker, i int)
+}
+
+// job is the slab that all workers compute at the moment.
+type job struct {
+	c, a, b  Matrix // C [M, n], A [M, k], B [k, n]
+	add      bool
+	cut      cut
+	groups   int // column groups that each block of rows is cut into
+	perGroup int // panels of one
+}
+
+// scratch is one worker's memory.
+type scratch struct {
+	slab []float32 // packed B of MulLocal
+	a    []float32 // packed block of A
+	tail []float32 // packed last rows of A, padded to the micro-kernel's
+	tile []float32 // a tile of C at an edge
+}
+
+// NewGemm returns a Gemm with buffers for every worker of the pool, which stays the caller's.
+func NewGemm(path *Path, p *pool.Pool) *Gemm {
+	g := &Gemm{
+		path:  path,
+		pool:  p,
+		slab:  make([]float32, blockK*blockN),
+		local: make([]scratch, p.Workers()),
+	}
+	for i := range g.local {
+		g.local[i] = scratch{
+			slab: make([]float32, blockK*localBlockN),
+			a:    make([]float32, blockM*blockK),
+			tail: make([]float32, path.rows*blockK),
+			tile: make([]float32, path.rows*3*path.lanes),
+		}
+	}
+	g.pack, g.mul = g.packPiece, g.mulPiece
+	return g
+}
+
+// Mul sets C = A·B, or C = C + A·B when add is set, on all workers of the pool. C must not be
+// transposed nor share memory with A or B; shapes that do not fit are a programming error and
+// panic. Every element is one chain of fp32 fused multiply-adds over ascending k that starts
+// from +0, or from the old element when add is set. Between rows of C nothing is written.
+func (g *Gemm) Mul(c, a, b Matrix, add bool) {
+	checkProduct(c, a, b)
+	if emptyProduct(c, a, add) {
+		return
+	}
+	stepN := evenly(c.Cols, blockN, 3*g.path.lanes)
+	stepK := evenly(a.Cols, blockK, 16)
+	for j := 0; j < c.Cols; j += stepN {
+		n := min(stepN, c.Cols-j)
+		for kk := 0; kk < a.Cols; kk += stepK {
+			k := min(stepK, a.Cols-kk)
+			g.runSlab(c.block(0, j, c.Rows, n), a.block(0, kk, c.Rows, k), b.block(kk, j, k, n), add || kk > 0)
+		}
+	}
+	g.job = job{} // keep no hold of the caller's memory
+}
+
+// MulLocal is Mul on the calling goroutine alone, with the same bits. It uses the scratch
+// memory of the given worker of the pool: calls with different workers may overlap.
+func (g *Gemm) MulLocal(worker int, c, a, b Matrix, add bool) {
+	checkProduct(c, a, b)
+	if emptyProduct(c, a, add) {
+		return
+	}
+	s := &g.local[worker]
+	stepN := evenly(c.Cols, localBlockN, 3*g.path.lanes)
+	stepK := evenly(a.Cols, blockK, 16)
+	for j := 0; j < c.Cols; j += stepN {
+		n := min(stepN, c.Cols-j)
+		cut := newCut(n, g.path.lanes)
+		for kk := 0; kk < a.Cols; kk += stepK {
+			k := min(stepK, a.Cols-kk)
+			bb := b.block(kk, j, k, n)
+			for i := range cut.panels {
+				g.path.packPanel(s.slab, bb, cut.at(i))
+			}
+			for i := 0; i < c.Rows; i += blockM {
+				m := min(blockM, c.Rows-i)
+				g.path.mulBlock(s, c.block(i, j, m, n), a.block(i, kk, m, k), s.slab, cut, 0, cut.panels, add || kk > 0)
+			}
+		}
+	}
+}
+
+// emptyProduct handles products without a multiplication and reports whether it was one.
+func emptyProduct(c, a Matrix, add bool) bool {
+	if c.Rows == 0 || c.Cols == 0 {
+		return true
+	}
+	if a.Cols > 0 {
+		return false
+	}
+	for i := range c.Rows {
+		if !add {
+			clear(c.Data[i*c.Stride:][:c.Cols])
+		}
+	}
+	return true
+}
+
+// runSlab packs one slab of B, then multiplies all of A with it.
+func (g *Gemm) runSlab(c, a, b Matrix, add bool) {
+	j := job{c: c, a: a, b: b, add: add, cut: newCut(c.Cols, g.path.lanes)}
+	blocks := (c.Rows + blockM - 1) / blockM
+	wanted := (tasksPerWorker*g.pool.Workers() + blocks - 1) / blocks
+	j.perGroup = (j.cut.panels + wanted - 1) / wanted
+	j.groups = (j.cut.panels + j.perGroup - 1) / j.perGroup
+	g.job = j
+	g.pool.Each(j.cut.panels, g.pack)
+	g.pool.Each(blocks*j.groups, g.mul)
+}
+
+// packPiece packs panel i of the job's slab.
+func (g *Gemm) packPiece(_, i int) {
+	g.path.packPanel(g.slab, g.job.b, g.job.cut.at(i))
+}
+
+// mulPiece multiplies one block of rows with one group of panels.
+func (g *Gemm) mulPiece(worker, i int) {
+	j := &g.job
+	row, first := i/j.groups*blockM, i%j.groups*j.perGroup
+	m := min(blockM, j.c.Rows-row)
+	c, a := j.c.block(row, 0, m, j.c.Cols), j.a.block(row, 0, m, j.a.Cols)
+	last := min(first+j.perGroup, j.cut.panels)
+	g.path.mulBlock(&g.local[worker], c, a, g.slab, j.cut, first, last, j.add)
+}

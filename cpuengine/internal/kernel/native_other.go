@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package kernel
+
+// nativePaths returns the assembly paths of this machine: none on this architecture.
+func nativePaths() []*Path { return nil }

@@ -1,0 +1,89 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Path is one implementation of the package's arithmetic: "avx512", "avx2" or "portable".
+// All paths give the same bits.
+type Path struct {
+	name string
+
+	// The micro-kernels compute rows x (lanes, 2·lanes or 3·lanes) tiles of C.
+	rows, lanes int
+	panel       [3]panelFunc
+	packColumns packFunc
+	packRows    packFunc
+
+	max           func(x []float32) float32
+	sum           func(x []float32) float32
+	dot           func(x, y []float32) float32
+	expSum        func(dst, x []float32, bias float32) float32
+	scale         func(dst, x []float32, a float32)
+	add           func(dst, x, y []float32)
+	axpy          func(dst, x []float32, a float32)
+	mul           func(dst, x, y []float32)
+	subScaleMul   func(dst, x, y []float32, sub, scale float32)
+	normBackward  func(dst, dy, y []float32, inv, c float32)
+	normBackwardA func(dst, dy, y []float32, inv, c float32)
+	relu          func(dst, x []float32)
+	reluBackward  func(dst, dy, x []float32)
+	relu2         func(dst, x []float32)
+	relu2Backward func(dst, dy, x []float32)
+	adamW         func(w, m, v, g []float32, h AdamW)
+
+	peak      func(iterations int)
+	peakFlops int // of one iteration of peak
+}
+
+// panelFunc multiplies a strip of A with one packed panel of B into C. The strip has blocks
+// of Path.rows rows; element (r, kk) of block t is a[t*blockStride+r*rowStride+kk*colStride].
+// The panel is [k][width]. Rows of c are cStride apart. Each element of C is a chain of fused
+// multiply-adds over k that starts from +0, or from its old value when add is set. k >= 1.
+type panelFunc func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+
+// packFunc copies a k x (panels·width) part of a matrix into panels of [k][width], which lie
+// panelStride apart in dst. It reads element (kk, j) at src[kk*stride+j] (packColumns) or
+// src[j*stride+kk] (packRows). Width is a multiple of lanes, for packColumns also Path.rows.
+type packFunc func(dst []float32, panelStride int, src []float32, stride, k, panels, width int)
+
+// AdamW holds the coefficients of one optimizer update, all dimensionless.
+type AdamW struct {
+	Scale                    float32 // gradient multiplier: clip factor / tokens of the step
+	Beta1, OneMinusBeta1     float32
+	Beta2, OneMinusBeta2     float32
+	LR                       float32
+	Correction1, Correction2 float32 // 1-Beta1^t and 1-Beta2^t, t counted from 1
+	Eps                      float32
+	Decay                    float32 // weight decay; 0 for tensors without
+}
+
+// String returns the path's name.
+func (p *Path) String() string { return p.name }
+
+// Paths returns the paths this machine can run, fastest first; the portable one is the last.
+func Paths() []*Path { return append(nativePaths(), portablePath()) }
+
+// PathByName returns the path of that name. It fails when there is none, or when this
+// machine cannot run it.
+func PathByName(name string) (*Path, error) {
+	var names []string
+	for _, p := range Paths() {
+		if p.name == name {
+			return p, nil
+		}
+		names = append(names, p.name)
+	}
+	return nil, fmt.Errorf("choose CPU kernels: %q: this machine cannot run it: use one of %s", name, strings.Join(names, ", "))
+}
+
+// PeakFMA runs that many iterations of fused multiply-adds between registers alone and
+// returns the floating-point operations done: the limit that benchmarks compare with.
+func (p *Path) PeakFMA(iterations int) (flops int64) {
+	if iterations <= 0 {
+		return 0
+	}
+	p.peak(iterations)
+	return int64(iterations) * int64(p.peakFlops)
+}

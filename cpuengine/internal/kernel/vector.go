@@ -1,0 +1,78 @@
+package kernel
+
+// All functions here run on the calling goroutine, take slices of any length and alignment
+// that belong to the caller, and allow dst to be one of the sources. Sources must be at least
+// as long as the first slice, which sets the length; a shorter one panics.
+
+// Max returns the largest element of x: -Inf when x is empty, NaN when any element is NaN.
+func (p *Path) Max(x []float32) float32 { return p.max(x) }
+
+// Sum returns the sum of x: element i is added to partial sum i%16 in ascending order, each
+// from +0, and the partial sums are added in the tree 8, 4, 2, 1.
+func (p *Path) Sum(x []float32) float32 { return p.sum(x) }
+
+// Dot returns the inner product of x and y: 16 partial chains of fused multiply-adds, and
+// the tree of Sum.
+func (p *Path) Dot(x, y []float32) float32 { return p.dot(x, y[:len(x)]) }
+
+// ExpSum sets dst = e^(x-bias), the difference rounded, and returns the Sum of dst. The
+// exponential is within 1 ulp; it is +0 for arguments below -87, +Inf above 88.72, exactly 1
+// for 0, and NaN for NaN.
+func (p *Path) ExpSum(dst, x []float32, bias float32) float32 {
+	return p.expSum(dst, x[:len(dst)], bias)
+}
+
+// Scale sets dst = x·a.
+func (p *Path) Scale(dst, x []float32, a float32) { p.scale(dst, x[:len(dst)], a) }
+
+// Add sets dst = x + y.
+func (p *Path) Add(dst, x, y []float32) { p.add(dst, x[:len(dst)], y[:len(dst)]) }
+
+// Mul sets dst = x·y, element by element.
+func (p *Path) Mul(dst, x, y []float32) { p.mul(dst, x[:len(dst)], y[:len(dst)]) }
+
+// Axpy sets dst = fma(a, x, dst), rounded once.
+func (p *Path) Axpy(dst []float32, a float32, x []float32) { p.axpy(dst, x[:len(dst)], a) }
+
+// SubScaleMul sets dst = (prob·(dprob-delta))·scale, each operation rounded: the backward
+// pass of one row of a softmax with probabilities prob, their gradient dprob, delta = Σ
+// prob·dprob and the scale of the scores.
+func (p *Path) SubScaleMul(dst, dprob, prob []float32, delta, scale float32) {
+	p.subScaleMul(dst, dprob[:len(dst)], prob[:len(dst)], delta, scale)
+}
+
+// NormBackward sets dst = t, or dst = dst + t when add is set, with t = inv·(dy - y·c), each
+// operation rounded: the backward pass of one RMSNorm row with output y, its gradient dy,
+// the inverse root inv and c = mean(dy·y).
+func (p *Path) NormBackward(dst, dy, y []float32, inv, c float32, add bool) {
+	f := p.normBackward
+	if add {
+		f = p.normBackwardA
+	}
+	f(dst, dy[:len(dst)], y[:len(dst)], inv, c)
+}
+
+// Relu sets dst = max(x, 0). NaN and -0 pass through.
+func (p *Path) Relu(dst, x []float32) { p.relu(dst, x[:len(dst)]) }
+
+// ReluBackward sets dst = dy where x > 0, and +0 elsewhere.
+func (p *Path) ReluBackward(dst, dy, x []float32) {
+	p.reluBackward(dst, dy[:len(dst)], x[:len(dst)])
+}
+
+// ReluSquared sets dst = max(x, 0)². NaN passes through.
+func (p *Path) ReluSquared(dst, x []float32) { p.relu2(dst, x[:len(dst)]) }
+
+// ReluSquaredBackward sets dst = dy·(2·max(x, 0)).
+func (p *Path) ReluSquaredBackward(dst, dy, x []float32) {
+	p.relu2Backward(dst, dy[:len(dst)], x[:len(dst)])
+}
+
+// AdamW updates the weights w and the moments m and v in place from the gradient g, all of
+// w's length, with IEEE operations in this order and none fused:
+//
+//	g' = g·Scale;  m = Beta1·m + OneMinusBeta1·g';  v = Beta2·v + OneMinusBeta2·(g'·g')
+//	w = w - LR·(m/Correction1 / (sqrt(v/Correction2) + Eps) + Decay·w)
+func (p *Path) AdamW(w, m, v, g []float32, h AdamW) {
+	p.adamW(w, m[:len(w)], v[:len(w)], g[:len(w)], h)
+}
