@@ -1,0 +1,74 @@
+package cpuengine
+
+import "andrea/model"
+
+// layerActivations is what the backward pass of one layer needs of its forward
+// pass. R = windows·T rows, d = d_model.
+type layerActivations struct {
+	normed1    []float32 // [R,d] norm(x) before attention
+	inverse1   []float32 // [R] 1/root of that norm
+	qkv        []float32 // [R,3d] queries (scaled by 1/sqrt(head_dim)), keys, values
+	mixed      []float32 // [R,d] output of attention, heads concatenated
+	rowMax     []float32 // [windows,n_head,T] largest score of a query
+	rowInverse []float32 // [windows,n_head,T] 1/sum of exp(score - rowMax)
+	normed2    []float32 // [R,d] norm(x) before the MLP
+	inverse2   []float32 // [R] 1/root of that norm
+	hidden     []float32 // [R,4d] fc1·normed2, before the activation
+}
+
+// memory is everything an engine allocates but what package kernel packs into.
+type memory struct {
+	params, m, v []float32   // flat vectors of the layout
+	slots        [][]float32 // flat gradients
+
+	layers []layerActivations // one per layer
+
+	x            []float32 // [R,d] residual stream
+	embedded     []float32 // [R,d] output of embed_norm
+	embedInverse []float32 // [R]
+	final        []float32 // [R,d] output of final_norm; x when it is off
+	finalInverse []float32 // [R]
+	active       []float32 // [R,4d] act(hidden)
+	logits       []float32 // [headRows,V] one chunk of rows
+
+	dx      []float32 // [R,d] gradient of the residual stream
+	dnormed []float32 // [R,d] gradient of the output of a norm
+	wide    []float32 // [R,4d] gradient of hidden; later of qkv [R,3d] and mixed [R,d]
+
+	tiles []tileScratch // one per worker
+}
+
+// place hands out the memory of an engine; c and o are valid, o.Threads is set.
+func place(a *arena, c model.Config, o Options) *memory {
+	size := model.NewLayout(c).Size
+	d, rows := c.DModel, o.Microbatch*c.Context
+	mem := &memory{
+		params: a.floats(size), m: a.floats(size), v: a.floats(size),
+		x:        a.floats(rows * d),
+		embedded: a.floats(rows * d), embedInverse: a.floats(rows),
+		active: a.floats(rows * 4 * d),
+		logits: a.floats(min(rows, headRows) * c.Vocab),
+		dx:     a.floats(rows * d), dnormed: a.floats(rows * d),
+		wide: a.floats(rows * 4 * d),
+	}
+	mem.final = mem.x
+	if c.FinalNorm {
+		mem.final, mem.finalInverse = a.floats(rows*d), a.floats(rows)
+	}
+	for range o.Slots {
+		mem.slots = append(mem.slots, a.floats(size))
+	}
+	for range c.NLayer {
+		mem.layers = append(mem.layers, layerActivations{
+			normed1: a.floats(rows * d), inverse1: a.floats(rows),
+			qkv: a.floats(rows * 3 * d), mixed: a.floats(rows * d),
+			rowMax: a.floats(rows * c.NHead), rowInverse: a.floats(rows * c.NHead),
+			normed2: a.floats(rows * d), inverse2: a.floats(rows),
+			hidden: a.floats(rows * 4 * d),
+		})
+	}
+	for range o.Threads {
+		mem.tiles = append(mem.tiles, newTileScratch(a, c))
+	}
+	return mem
+}

@@ -1,0 +1,131 @@
+package cpuengine
+
+import (
+	"andrea/cpuengine/internal/kernel"
+	"andrea/model"
+)
+
+// spanSize is the most elements of the flat vector one task takes.
+const spanSize = 1 << 14
+
+// span is a range of the flat vector inside one tensor.
+type span struct {
+	lo, hi int
+	decay  bool
+}
+
+// spansOf cuts the flat vector at the ends of tensors and every spanSize elements.
+func spansOf(l model.Layout) []span {
+	var spans []span
+	for _, t := range l.Tensors {
+		for lo := t.Offset; lo < t.End(); lo += spanSize {
+			spans = append(spans, span{lo: lo, hi: min(lo+spanSize, t.End()), decay: t.Decay})
+		}
+	}
+	return spans
+}
+
+// optimizer does what goes over whole flat vectors.
+type optimizer struct {
+	*device
+	spans      []span
+	params     []float32
+	m, v       []float32
+	digests    []workerDigest // one per worker; their sum does not depend on who did what
+	updateTask func(worker, i int)
+	foldTask   func(worker, i int)
+	zeroTask   func(worker, i int)
+
+	// The call in progress.
+	dst, src []float32
+	adam     kernel.AdamW
+	decay    float32
+}
+
+// workerDigest keeps the digests of two workers on different cache lines.
+type workerDigest struct {
+	sum model.Digest
+	_   [48]byte
+}
+
+func newOptimizer(e *Engine) *optimizer {
+	o := &optimizer{
+		device: e.device, spans: spansOf(e.layout),
+		params: e.params.flat, m: e.m, v: e.v,
+		digests: make([]workerDigest, e.options.Threads),
+	}
+	o.updateTask, o.foldTask, o.zeroTask = o.updateSpan, o.foldSpan, o.zeroSpan
+	return o
+}
+
+// Update applies AdamW to the whole replica with gradient slot·scale and returns the
+// digest of the new state, taken in the same pass.
+func (e *Engine) Update(slot int, scale float32, h model.Hyper) (model.Digest, error) {
+	if err := e.checkSlot(slot); err != nil {
+		return model.Digest{}, err
+	}
+	e.watch.start()
+	o := e.optimizer
+	o.src, o.decay = e.slots[slot].flat, h.Decay
+	o.adam = kernel.AdamW{
+		Scale: scale, LR: h.LR, Eps: h.Eps,
+		Beta1: h.Beta1, OneMinusBeta1: h.OneMinusBeta1,
+		Beta2: h.Beta2, OneMinusBeta2: h.OneMinusBeta2,
+		Correction1: h.Correction1, Correction2: h.Correction2,
+	}
+	clear(o.digests)
+	e.pool.Each(len(o.spans), o.updateTask)
+	var digest model.Digest
+	for i := range o.digests {
+		digest = digest.Add(o.digests[i].sum)
+	}
+	e.watch.mark(&e.watch.parts.Optimizer)
+	return digest, nil
+}
+
+func (o *optimizer) updateSpan(worker, i int) {
+	s, adam := o.spans[i], o.adam
+	if s.decay {
+		adam.Decay = o.decay
+	}
+	w, m, v := o.params[s.lo:s.hi], o.m[s.lo:s.hi], o.v[s.lo:s.hi]
+	o.path.AdamW(w, m, v, o.src[s.lo:s.hi], adam)
+	sum := &o.digests[worker].sum
+	*sum = sum.Add(model.StateDigestOf(s.lo, w, m, v))
+}
+
+// Fold adds slot src to slot dst; they may be the same.
+func (e *Engine) Fold(dst, src int) error {
+	for _, slot := range [...]int{dst, src} {
+		if err := e.checkSlot(slot); err != nil {
+			return err
+		}
+	}
+	e.watch.start()
+	e.optimizer.dst, e.optimizer.src = e.slots[dst].flat, e.slots[src].flat
+	e.pool.Each(len(e.optimizer.spans), e.optimizer.foldTask)
+	e.watch.mark(&e.watch.parts.Optimizer)
+	return nil
+}
+
+func (o *optimizer) foldSpan(_, i int) {
+	s := o.spans[i]
+	o.path.Add(o.dst[s.lo:s.hi], o.dst[s.lo:s.hi], o.src[s.lo:s.hi])
+}
+
+// Zero sets a slot to +0.
+func (e *Engine) Zero(slot int) error {
+	if err := e.checkSlot(slot); err != nil {
+		return err
+	}
+	e.watch.start()
+	e.optimizer.dst = e.slots[slot].flat
+	e.pool.Each(len(e.optimizer.spans), e.optimizer.zeroTask)
+	e.watch.mark(&e.watch.parts.Optimizer)
+	return nil
+}
+
+func (o *optimizer) zeroSpan(_, i int) {
+	s := o.spans[i]
+	clear(o.dst[s.lo:s.hi])
+}

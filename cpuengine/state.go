@@ -1,0 +1,86 @@
+package cpuengine
+
+import "andrea/model"
+
+// Load sets a bucket's weights and moments.
+func (e *Engine) Load(bucket int, params, m, v []float32) error {
+	lo, _, err := e.checkBucket(bucket, params, m, v)
+	if err != nil {
+		return err
+	}
+	copy(e.params.flat[lo:], params)
+	copy(e.m[lo:], m)
+	copy(e.v[lo:], v)
+	return nil
+}
+
+// Save copies a bucket's weights and moments into the caller's slices.
+func (e *Engine) Save(bucket int, params, m, v []float32) error {
+	lo, _, err := e.checkBucket(bucket, params, m, v)
+	if err != nil {
+		return err
+	}
+	copy(params, e.params.flat[lo:])
+	copy(m, e.m[lo:])
+	copy(v, e.v[lo:])
+	return nil
+}
+
+// gradient returns a bucket of a slot.
+func (e *Engine) gradient(slot, bucket int, slices ...[]float32) (flat []float32, start int, err error) {
+	if err := e.checkSlot(slot); err != nil {
+		return nil, 0, err
+	}
+	lo, hi, err := e.checkBucket(bucket, slices...)
+	if err != nil {
+		return nil, 0, err
+	}
+	return e.slots[slot].flat[lo:hi], lo, nil
+}
+
+// ReadGrad copies a bucket of a slot into the caller's slice.
+func (e *Engine) ReadGrad(slot, bucket int, dst []float32) error {
+	flat, _, err := e.gradient(slot, bucket, dst)
+	if err != nil {
+		return err
+	}
+	copy(dst, flat)
+	return nil
+}
+
+// WriteGrad sets a bucket of a slot.
+func (e *Engine) WriteGrad(slot, bucket int, src []float32) error {
+	flat, _, err := e.gradient(slot, bucket, src)
+	if err != nil {
+		return err
+	}
+	copy(flat, src)
+	return nil
+}
+
+// SumSquares returns the sum of squares of a bucket of a slot.
+func (e *Engine) SumSquares(slot, bucket int) (float64, error) {
+	flat, _, err := e.gradient(slot, bucket)
+	if err != nil {
+		return 0, err
+	}
+	return model.SumSquares(flat), nil
+}
+
+// GradDigest returns the digest of a bucket of a slot.
+func (e *Engine) GradDigest(slot, bucket int) (model.Digest, error) {
+	flat, lo, err := e.gradient(slot, bucket)
+	if err != nil {
+		return model.Digest{}, err
+	}
+	return model.DigestOf(model.Gradient, lo, flat), nil
+}
+
+// StateDigest returns the digest of a bucket's weights and moments.
+func (e *Engine) StateDigest(bucket int) (model.Digest, error) {
+	lo, hi, err := e.checkBucket(bucket)
+	if err != nil {
+		return model.Digest{}, err
+	}
+	return model.StateDigestOf(lo, e.params.flat[lo:hi], e.m[lo:hi], e.v[lo:hi]), nil
+}
