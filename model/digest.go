@@ -50,6 +50,18 @@ func DigestOf(kind Kind, start int, x []float32) Digest {
 	return Digest{s0, s1}
 }
 
+// TokenDigestOf returns the digest of token ids, the first of which has the index
+// start in its lane. Like the others it adds up over disjoint ranges.
+func TokenDigestOf(start int, ids []uint32) Digest {
+	var d Digest
+	for i, id := range ids {
+		e := uint64(start+i)<<32 | uint64(id)
+		d[0] += mix64(e ^ digestKey0)
+		d[1] += mix64(e ^ digestKey1)
+	}
+	return d
+}
+
 // StateDigestOf is the digest of the part of a state that starts at element start:
 // weights and both moments.
 func StateDigestOf(start int, params, m, v []float32) Digest {

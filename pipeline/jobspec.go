@@ -1,0 +1,192 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxJobSpecBytes is the size up to which a job spec is read.
+const MaxJobSpecBytes = 1 << 20
+
+// JobSpec is a whole training job. It and the dataset decide the bits of every
+// state; where the job runs decides none. DefaultJobSpec gives every key a value.
+type JobSpec struct {
+	Name        string         `yaml:"name"`
+	Model       ModelSpec      `yaml:"model"`
+	Data        DataSpec       `yaml:"data"`
+	Batch       BatchSpec      `yaml:"batch"`
+	Optimizer   OptimizerSpec  `yaml:"optimizer"`
+	Steps       int64          `yaml:"steps"`
+	Seed        uint64         `yaml:"seed"`
+	Eval        EvalSpec       `yaml:"eval"`
+	Checkpoint  CheckpointSpec `yaml:"checkpoint"`
+	Precision   string         `yaml:"precision"`    // fp32
+	Engine      string         `yaml:"engine"`       // auto, a kind (cpu), or a whole engine class
+	DigestEvery int            `yaml:"digest_every"` // steps between comparisons of the state's digest
+	OnNonfinite string         `yaml:"on_nonfinite"` // stop or skip
+}
+
+// ModelSpec names a variant; every other key that is given replaces the variant's.
+type ModelSpec struct {
+	Variant    string   `yaml:"variant,omitempty"`
+	DModel     *int     `yaml:"d_model,omitempty"`
+	NHead      *int     `yaml:"n_head,omitempty"`
+	NLayer     *int     `yaml:"n_layer,omitempty"`
+	Context    *int     `yaml:"context,omitempty"`
+	Vocab      *int     `yaml:"vocab,omitempty"` // default: the tokenizer's
+	Activation *string  `yaml:"activation,omitempty"`
+	EmbedNorm  *bool    `yaml:"embed_norm,omitempty"`
+	FinalNorm  *bool    `yaml:"final_norm,omitempty"`
+	NormEps    *float32 `yaml:"norm_eps,omitempty"`
+}
+
+// DataSpec says which tokens are trained on.
+type DataSpec struct {
+	Path       string  `yaml:"path"`       // folder of a token dataset
+	Validation float64 `yaml:"validation"` // fraction of the windows that is held out
+}
+
+// BatchSpec is the shape of one step: TokensPerStep = Lanes·k·Microbatch·context.
+type BatchSpec struct {
+	TokensPerStep int `yaml:"tokens_per_step"`
+	Microbatch    int `yaml:"microbatch"` // windows
+	Lanes         int `yaml:"lanes"`      // a power of two
+}
+
+// OptimizerSpec is AdamW and its schedule.
+type OptimizerSpec struct {
+	LR          float64   `yaml:"lr"`
+	MinLR       float64   `yaml:"min_lr"`
+	WarmupSteps int64     `yaml:"warmup_steps"`
+	Betas       []float64 `yaml:"betas,flow"`
+	Eps         float64   `yaml:"eps"`
+	WeightDecay float64   `yaml:"weight_decay"`
+	GradClip    float64   `yaml:"grad_clip"` // largest norm of the mean gradient; 0: no clipping
+}
+
+// EvalSpec says when the validation loss is computed.
+type EvalSpec struct {
+	Every   int64 `yaml:"every"`   // steps; 0: never
+	Windows int   `yaml:"windows"` // of the held-out ones
+}
+
+// CheckpointSpec says when state is written and how much is kept.
+type CheckpointSpec struct {
+	Every    int64 `yaml:"every"`     // steps; the last step always has one
+	KeepLast int   `yaml:"keep_last"` // checkpoints; 0: all
+}
+
+// DefaultJobSpec returns the job of a first run, without a dataset.
+func DefaultJobSpec() JobSpec {
+	return JobSpec{
+		Name:  "demo",
+		Model: ModelSpec{Variant: "12m"},
+		Data:  DataSpec{Validation: 0.005},
+		Batch: BatchSpec{TokensPerStep: 8192, Microbatch: 1, Lanes: 8},
+		Optimizer: OptimizerSpec{
+			LR: 1e-3, MinLR: 1e-4, WarmupSteps: 20, Betas: []float64{0.9, 0.95},
+			Eps: 1e-8, WeightDecay: 0.1, GradClip: 1,
+		},
+		Steps:       50,
+		Seed:        1,
+		Eval:        EvalSpec{Every: 10, Windows: 16},
+		Checkpoint:  CheckpointSpec{Every: 25, KeepLast: 3},
+		Precision:   "fp32",
+		Engine:      "auto",
+		DigestEvery: 1,
+		OnNonfinite: OnNonfiniteStop,
+	}
+}
+
+// What happens to a step with a non-finite loss or gradient.
+const (
+	OnNonfiniteStop = "stop"
+	OnNonfiniteSkip = "skip"
+)
+
+// ParseJobSpec reads a job spec in YAML over the defaults. Unknown keys, repeated
+// keys and wrong types are errors with their lines; values are checked by Resolve.
+func ParseJobSpec(data []byte) (JobSpec, error) {
+	spec := DefaultJobSpec()
+	if err := spec.overlay(data); err != nil {
+		return JobSpec{}, fmt.Errorf("reading the job spec: %w", err)
+	}
+	return spec, nil
+}
+
+// overlay sets the keys that data gives and leaves the others.
+func (s *JobSpec) overlay(data []byte) error {
+	if len(data) > MaxJobSpecBytes {
+		return fmt.Errorf("it has %d bytes: at most %d are read", len(data), MaxJobSpecBytes)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	switch err := d.Decode(s); {
+	case errors.Is(err, io.EOF):
+		return nil // an empty document changes nothing
+	case err != nil:
+		return plainYAMLError(err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("there is a second document after ---: give one")
+	}
+	return nil
+}
+
+// plainYAMLError says what the YAML library found in this project's words.
+func plainYAMLError(err error) error {
+	var typeError *yaml.TypeError
+	if !errors.As(err, &typeError) {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var errs []error
+	for _, line := range typeError.Errors {
+		if key, found := strings.CutPrefix(line, "line "); found {
+			if before, after, ok := strings.Cut(key, ": field "); ok && strings.Contains(after, " not found in type ") {
+				name, _, _ := strings.Cut(after, " ")
+				line = fmt.Sprintf("line %s: unknown key %q", before, name)
+			}
+		}
+		errs = append(errs, errors.New(line))
+	}
+	return errors.Join(errs...)
+}
+
+// Set applies one key=value with a dotted key, such as model.d_model=64.
+func (s *JobSpec) Set(assignment string) error {
+	key, value, found := strings.Cut(assignment, "=")
+	if !found || key == "" {
+		return fmt.Errorf("setting %q: it is not key=value: write for example optimizer.lr=3e-4", assignment)
+	}
+	var text strings.Builder
+	parts := strings.Split(key, ".")
+	for depth, part := range parts {
+		fmt.Fprintf(&text, "%s%s:", strings.Repeat("  ", depth), part)
+		if depth < len(parts)-1 {
+			text.WriteString("\n")
+		}
+	}
+	fmt.Fprintf(&text, " %s\n", value)
+	changed := *s
+	if err := changed.overlay([]byte(text.String())); err != nil {
+		return fmt.Errorf("setting %s: %w", key, err)
+	}
+	*s = changed
+	return nil
+}
+
+// Marshal writes the spec as YAML; ParseJobSpec reads it back to the same value.
+func (s JobSpec) Marshal() []byte {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(s); err != nil {
+		panic("pipeline: a struct of plain values is always YAML: " + err.Error())
+	}
+	return b.Bytes()
+}

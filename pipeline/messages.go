@@ -1,0 +1,134 @@
+package pipeline
+
+import "andrea/model"
+
+// Protocol is the number of the wire protocol; a worker with another is refused.
+const Protocol = 1
+
+// WorkerID names a worker, the same in all its lives.
+type WorkerID string
+
+// Message is what coordinator and worker send each other. The concrete types below
+// are the whole protocol.
+type Message interface{ isMessage() }
+
+// Hello asks to take part. A worker repeats it until it is welcomed.
+type Hello struct {
+	Protocol int    `json:"protocol"`
+	Class    string `json:"class"`  // engine class
+	Device   string `json:"device"` // for people
+}
+
+// Welcome admits a worker and says which state to load.
+type Welcome struct {
+	Job    string       `json:"job"`    // the resolved job spec in YAML
+	Step   int64        `json:"step"`   // load state Step
+	Digest model.Digest `json:"digest"` // its digest; zero for step 0, which the worker computes from the seed
+}
+
+// Refuse tells a worker why it cannot take part.
+type Refuse struct {
+	Reason string `json:"reason"`
+}
+
+// Joined reports that the worker holds state Step.
+type Joined struct {
+	Step   int64        `json:"step"`
+	Digest model.Digest `json:"digest"`
+}
+
+// Lease asks for the contribution of lanes [Lo, Hi) to Step.
+type Lease struct {
+	Step int64 `json:"step"`
+	Lo   int   `json:"lo"`
+	Hi   int   `json:"hi"`
+}
+
+// Cancel takes back the lease of Step: the worker may forget it.
+type Cancel struct {
+	Step int64 `json:"step"`
+}
+
+// LaneResult is the loss of one lane.
+type LaneResult struct {
+	LossSum     Float        `json:"loss_sum"` // nats
+	Tokens      int64        `json:"tokens"`
+	TokenDigest model.Digest `json:"token_digest"` // of the ids as the worker received them
+}
+
+// Answer is a finished lease.
+type Answer struct {
+	Step        int64        `json:"step"`
+	Lo          int          `json:"lo"`
+	Hi          int          `json:"hi"`
+	StateDigest model.Digest `json:"state_digest"` // of the state it started from, taken after the last lane
+	Lanes       []LaneResult `json:"lanes"`
+	GradDigest  model.Digest `json:"grad_digest"` // of the contribution
+	SumSquares  []Float      `json:"sum_squares"` // of the contribution, by bucket
+}
+
+// Commit orders the update of Step.
+type Commit struct {
+	Step       int64        `json:"step"`
+	Action     string       `json:"action"`
+	RootDigest model.Digest `json:"root_digest"`
+	Scale      float32      `json:"scale"`
+	Hyper      model.Hyper  `json:"hyper"`
+}
+
+// Applied reports the digest of state Step.
+type Applied struct {
+	Step   int64        `json:"step"`
+	Digest model.Digest `json:"digest"`
+}
+
+// Eval asks for the validation losses of state Step, Windows of them.
+type Eval struct {
+	Step    int64 `json:"step"`
+	Windows int   `json:"windows"`
+}
+
+// Evaluated carries one loss sum for every validation window, in window order.
+type Evaluated struct {
+	Step   int64   `json:"step"`
+	Sums   []Float `json:"sums"`
+	Tokens int64   `json:"tokens"` // of all windows
+}
+
+// Snapshot asks the worker to keep a copy of state Step for the checkpoint.
+type Snapshot struct {
+	Step int64 `json:"step"`
+}
+
+// SnapshotTaken reports that the copy can be read.
+type SnapshotTaken struct {
+	Step   int64        `json:"step"`
+	Digest model.Digest `json:"digest"`
+}
+
+// Finish ends the worker's part in the run.
+type Finish struct {
+	Complete bool   `json:"complete"` // all steps are committed
+	Reason   string `json:"reason"`
+}
+
+// Failed reports that the worker cannot go on.
+type Failed struct {
+	Reason string `json:"reason"`
+}
+
+func (Hello) isMessage()         {}
+func (Welcome) isMessage()       {}
+func (Refuse) isMessage()        {}
+func (Joined) isMessage()        {}
+func (Lease) isMessage()         {}
+func (Cancel) isMessage()        {}
+func (Answer) isMessage()        {}
+func (Commit) isMessage()        {}
+func (Applied) isMessage()       {}
+func (Eval) isMessage()          {}
+func (Evaluated) isMessage()     {}
+func (Snapshot) isMessage()      {}
+func (SnapshotTaken) isMessage() {}
+func (Finish) isMessage()        {}
+func (Failed) isMessage()        {}

@@ -1,0 +1,151 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"andrea/pipeline/transport"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"go.uber.org/zap"
+)
+
+const (
+	dialWait       = 2 * time.Second        // one attempt to connect, also what a cancelled Connect may take
+	firstRetry     = 50 * time.Millisecond  // wait after the first failed attempt, doubled up to lastRetry
+	lastRetry      = 2 * time.Second        // also the wait between attempts to reconnect
+	retryJitter    = 500 * time.Millisecond // spreads the workers that come back to a restarted server
+	pingEvery      = 10 * time.Second       // with two pings missed a dead server is noticed in half a minute
+	pingsMissed    = 2
+	maxErrorsNamed = 100 // different asynchronous errors that one connection logs
+)
+
+// ConnOptions say how to connect. Exactly one of Server and URL is given.
+type ConnOptions struct {
+	Server     *Server     // an embedded server of this process: no socket, one copy less
+	URL        string      // nats://host:port
+	Credential Credential  // whom to be
+	Name       string      // the process and its use of the connection, for logs: "worker-3 bulk"
+	Bulk       bool        // for tensors: subscriptions queue without limit, their senders keep to windows
+	Log        *zap.Logger // may be nil
+}
+
+// Connect connects and returns once the server has let this process in; while nobody listens at the
+// address it tries again until ctx is done. The connection then lives until Close: when it is cut it is
+// made anew for ever, with its subscriptions. Errors: a refused credential or wrong options at once,
+// else ctx's, with the last reason.
+func Connect(ctx context.Context, o ConnOptions) (transport.Bus, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	b := &bus{bulk: o.Bulk, log: o.Log.With(zap.String("connection", o.Name)), closed: make(chan struct{})}
+	where, options, err := b.options(o)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		if b.nc, err = nats.Connect(where, options...); err == nil {
+			return b, nil
+		}
+		if errors.Is(err, nats.ErrAuthorization) {
+			return nil, fmt.Errorf("connect to NATS: at %s as role %q: %w: check that the key is of this run's %s",
+				where, o.Credential.Role, err, IdentityFile)
+		}
+		b.log.Debug("no connection to NATS yet", zap.String("address", where), zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to NATS: at %s: %w: last attempt: %w", where, ctx.Err(), err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// options checks o and puts it into the library's terms.
+func (b *bus) options(o ConnOptions) (where string, options []nats.Option, err error) {
+	if (o.Server == nil) == (o.URL == "") {
+		return "", nil, errors.New("exactly one of an embedded server and a URL must be given")
+	}
+	where = o.URL
+	if o.Server != nil {
+		where = o.Server.URL()
+	}
+	u, err := url.Parse(where)
+	if err != nil || u.Scheme != "nats" || u.Hostname() == "" || u.User != nil {
+		return "", nil, errors.New("the URL is not of the form nats://host:port") // unquoted: it may hold a password
+	}
+	if !validRole(o.Credential.Role) {
+		return "", nil, fmt.Errorf("role %q is not of 1 to 64 characters [a-z0-9-]", o.Credential.Role)
+	}
+	public, err := publicKey(o.Credential.Seed)
+	if err != nil {
+		return "", nil, fmt.Errorf("key of role %q: %w", o.Credential.Role, err)
+	}
+	options = []nats.Option{
+		nats.Name(o.Name),
+		nats.Nkey(public, signer(o.Credential.Seed)),
+		nats.CustomInboxPrefix(inboxPrefix(o.Credential.Role)),
+		nats.Timeout(dialWait),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(lastRetry),
+		nats.ReconnectJitter(retryJitter, retryJitter),
+		nats.ReconnectBufSize(-1),   // Publish fails while the connection is cut, instead of seeming to work
+		nats.IgnoreAuthErrorAbort(), // else two refusals, as while keys are changed, would end it for good
+		nats.PingInterval(pingEvery),
+		nats.MaxPingsOutstanding(pingsMissed),
+	}
+	if o.Server != nil {
+		options = append(options, nats.InProcessServer(o.Server.nats))
+	}
+	return where, append(options, b.callbacks()...), nil
+}
+
+// signer answers the server's challenge with the key of a checked seed.
+func signer(seed string) nats.SignatureHandler {
+	return func(nonce []byte) ([]byte, error) {
+		pair, err := nkeys.FromSeed([]byte(seed))
+		if err != nil {
+			return nil, err
+		}
+		defer pair.Wipe()
+		return pair.Sign(nonce)
+	}
+}
+
+// callbacks log what happens to the connection. An error is logged once per text: a refused log line
+// would otherwise make the next one.
+func (b *bus) callbacks() []nats.Option {
+	closed := sync.OnceFunc(func() { close(b.closed) })
+	var mu sync.Mutex
+	named := map[string]bool{}
+	isNew := func(text string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if named[text] || len(named) == maxErrorsNamed {
+			return false
+		}
+		named[text] = true
+		return true
+	}
+	return []nats.Option{
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			if sub != nil {
+				err = fmt.Errorf("subscription to %s: %w", sub.Subject, err)
+			}
+			if isNew(err.Error()) {
+				b.log.Warn("NATS connection", zap.Error(err))
+			}
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // nil when closed on purpose
+				b.log.Warn("connection to NATS is cut, connecting again", zap.Error(err))
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { b.log.Info("connection to NATS is back") }),
+		nats.ClosedHandler(func(*nats.Conn) { closed() }),
+	}
+}

@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// MaxRequestBytes is the size up to which a bulk request is read.
+const MaxRequestBytes = 4 << 10
+
+// ChunkElements is how many float32 elements one message carries: 512 KiB, the
+// middle of the range in which NATS is fastest.
+const ChunkElements = 1 << 17
+
+// TokensRequest asks for the windows of one microbatch of a step, or, with
+// Validation, for the validation window number Microbatch.
+type TokensRequest struct {
+	Validation bool  `json:"validation"`
+	Step       int64 `json:"step"`
+	Lane       int   `json:"lane"`
+	Microbatch int   `json:"microbatch"`
+}
+
+// The parts of a state.
+const (
+	PartWeights      = iota // the parameters
+	PartFirstMoment         // m of AdamW
+	PartSecondMoment        // v of AdamW
+	Parts                   // their number
+)
+
+// StateRequest asks for up to ChunkElements elements of one part of one bucket of
+// state Step, from element Offset of the bucket on.
+type StateRequest struct {
+	Step   int64 `json:"step"`
+	Bucket int   `json:"bucket"`
+	Part   int   `json:"part"`
+	Offset int   `json:"offset"`
+}
+
+// EncodeRequest writes a bulk request.
+func EncodeRequest[R TokensRequest | StateRequest](r R) []byte {
+	data, err := json.Marshal(r)
+	if err != nil {
+		panic("wire: a struct of integers is always JSON: " + err.Error())
+	}
+	return data
+}
+
+// DecodeRequest reads a bulk request.
+func DecodeRequest[R TokensRequest | StateRequest](data []byte) (R, error) {
+	var r R
+	if len(data) > MaxRequestBytes {
+		return r, fmt.Errorf("decoding a request: it has %d bytes: at most %d are read", len(data), MaxRequestBytes)
+	}
+	if err := strict(data, &r); err != nil {
+		return r, fmt.Errorf("decoding a request: %w", err)
+	}
+	return r, nil
+}
+
+const (
+	frameMagic  = "AND1"
+	frameHeader = 16
+	frameData   = 0
+	frameReason = 1
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// EncodeReply frames a payload.
+func EncodeReply(payload []byte) []byte { return frame(frameData, payload) }
+
+// EncodeRefusal frames the reason why a request is not answered.
+func EncodeRefusal(reason error) []byte { return frame(frameReason, []byte(reason.Error())) }
+
+func frame(kind uint32, payload []byte) []byte {
+	data := make([]byte, frameHeader+len(payload))
+	copy(data, frameMagic)
+	binary.LittleEndian.PutUint32(data[4:], kind)
+	binary.LittleEndian.PutUint32(data[8:], uint32(len(payload)))
+	binary.LittleEndian.PutUint32(data[12:], crc32.Checksum(payload, castagnoli))
+	copy(data[frameHeader:], payload)
+	return data
+}
+
+// Refusal is the other side's reason for not answering. Asking again does not help.
+type Refusal struct{ Reason string }
+
+// Error implements error.
+func (r Refusal) Error() string { return "the other side refused: " + r.Reason }
+
+// ErrDamaged reports a frame that did not arrive as it was sent. Asking again helps.
+var ErrDamaged = errors.New("the frame is damaged")
+
+// DecodeReply returns the payload of a frame, a part of data; or a Refusal, or
+// ErrDamaged.
+func DecodeReply(data []byte) ([]byte, error) {
+	if len(data) < frameHeader || string(data[:4]) != frameMagic {
+		return nil, fmt.Errorf("decoding a reply of %d bytes: no header: %w", len(data), ErrDamaged)
+	}
+	payload := data[frameHeader:]
+	if length := binary.LittleEndian.Uint32(data[8:]); int64(length) != int64(len(payload)) {
+		return nil, fmt.Errorf("decoding a reply: it announces %d bytes and has %d: %w", length, len(payload), ErrDamaged)
+	}
+	if sum := crc32.Checksum(payload, castagnoli); sum != binary.LittleEndian.Uint32(data[12:]) {
+		return nil, fmt.Errorf("decoding a reply of %d bytes: its checksum differs: %w", len(data), ErrDamaged)
+	}
+	switch binary.LittleEndian.Uint32(data[4:]) {
+	case frameData:
+		return payload, nil
+	case frameReason:
+		return nil, Refusal{string(payload)}
+	}
+	return nil, fmt.Errorf("decoding a reply: its kind is unknown: %w", ErrDamaged)
+}
+
+// AppendFloats appends the little-endian bits of x.
+func AppendFloats(dst []byte, x []float32) []byte {
+	for _, f := range x {
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(f))
+	}
+	return dst
+}
+
+// Floats reads exactly len(dst) elements into dst.
+func Floats(dst []float32, data []byte) error {
+	if len(data) != 4*len(dst) {
+		return fmt.Errorf("decoding floats: %d bytes for %d elements: %w", len(data), len(dst), ErrDamaged)
+	}
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return nil
+}

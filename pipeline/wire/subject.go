@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"fmt"
+
+	"andrea/pipeline"
+)
+
+// Prefix begins every subject of a run; run is a valid name.
+func Prefix(run string) string { return "andrea." + run }
+
+// Hello is where workers say hello to the coordinator of any generation.
+func Hello(run string) string { return Prefix(run) + ".c.hello" }
+
+// ToCoordinator is where a worker sends control messages to the coordinator of one
+// generation: what an older one gets is nobody's.
+func ToCoordinator(run string, generation uint64) string {
+	return fmt.Sprintf("%s.c.%d.control", Prefix(run), generation)
+}
+
+// Tokens is where a worker asks for windows.
+func Tokens(run string, generation uint64) string {
+	return fmt.Sprintf("%s.c.%d.tokens", Prefix(run), generation)
+}
+
+// State is where a worker asks for the state it has to load.
+func State(run string, generation uint64) string {
+	return fmt.Sprintf("%s.c.%d.state", Prefix(run), generation)
+}
+
+// ToWorker is where a worker listens for control messages.
+func ToWorker(run string, worker pipeline.WorkerID) string {
+	return fmt.Sprintf("%s.w.%s.control", Prefix(run), worker)
+}
+
+// WorkerState is where a worker serves the snapshot of its state.
+func WorkerState(run string, worker pipeline.WorkerID) string {
+	return fmt.Sprintf("%s.w.%s.state", Prefix(run), worker)
+}
+
+// Permissions lists the subjects that a role may publish to and subscribe to,
+// besides its own inbox.
+type Permissions struct{ Publish, Subscribe []string }
+
+// CoordinatorPermissions are everything of the run.
+func CoordinatorPermissions(run string) Permissions {
+	all := []string{Prefix(run) + ".>"}
+	return Permissions{Publish: all, Subscribe: all}
+}
+
+// WorkerPermissions are the coordinator's subjects, and listening on a worker's.
+func WorkerPermissions(run string) Permissions {
+	p := Prefix(run)
+	return Permissions{
+		Publish:   []string{p + ".c.>", p + ".log.>"},
+		Subscribe: []string{p + ".w.>"},
+	}
+}
