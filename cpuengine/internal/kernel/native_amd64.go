@@ -1,4 +1,98 @@
 package kernel
 
+import "golang.org/x/sys/cpu"
+
 // nativePaths returns the assembly paths of this machine, fastest first.
-func nativePaths() []*Path { return nil }
+func nativePaths() (paths []*Path) {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		paths = append(paths, avx512Path())
+	}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		paths = append(paths, avx2Path())
+	}
+	return paths
+}
+
+func avx512Path() *Path {
+	return &Path{
+		name:        "avx512",
+		rows:        8,
+		lanes:       16,
+		panel:       [3]panelFunc{avx512Panel1, avx512Panel2, avx512Panel3},
+		packColumns: avx512PackColumns,
+		packRows:    packRowsBy(16, avx512Transpose),
+
+		max:             avx512Max,
+		sum:             avx512Sum,
+		dot:             avx512Dot,
+		expSum:          avx512ExpSum,
+		scale:           avx512Scale,
+		add:             avx512Add,
+		axpy:            avx512Axpy,
+		mul:             avx512Mul,
+		subScaleMul:     avx512SubScaleMul,
+		normBackward:    avx512NormBackward,
+		normBackwardAdd: avx512NormBackwardAdd,
+		relu:            avx512Relu,
+		reluBackward:    avx512ReluBackward,
+		relu2:           avx512Relu2,
+		relu2Backward:   avx512Relu2Backward,
+		adamW:           avx512AdamW,
+
+		peak:      avx512Peak,
+		peakFlops: 2 * 16 * 24,
+	}
+}
+
+func avx2Path() *Path {
+	return &Path{
+		name:        "avx2",
+		rows:        4,
+		lanes:       8,
+		panel:       [3]panelFunc{avx2Panel1, avx2Panel2, avx2Panel3},
+		packColumns: avx2PackColumns,
+		packRows:    packRowsBy(8, avx2Transpose),
+
+		max:             avx2Max,
+		sum:             avx2Sum,
+		dot:             avx2Dot,
+		expSum:          avx2ExpSum,
+		scale:           avx2Scale,
+		add:             avx2Add,
+		axpy:            avx2Axpy,
+		mul:             avx2Mul,
+		subScaleMul:     avx2SubScaleMul,
+		normBackward:    avx2NormBackward,
+		normBackwardAdd: avx2NormBackwardAdd,
+		relu:            avx2Relu,
+		reluBackward:    avx2ReluBackward,
+		relu2:           avx2Relu2,
+		relu2Backward:   avx2Relu2Backward,
+		adamW:           avx2AdamW,
+
+		peak:      avx2Peak,
+		peakFlops: 2 * 8 * 12,
+	}
+}
+
+// transposeFunc transposes blocks of lanes x lanes elements: block t has its elements (kk, j)
+// at src[j*srcStride+t*lanes+kk] and dst[(t*lanes+kk)*dstStride+j].
+type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, blocks int)
+
+// packRowsBy returns the packFunc of transposed matrices that moves whole blocks by transpose
+// and the rest of k one by one.
+func packRowsBy(lanes int, transpose transposeFunc) packFunc {
+	return func(dst []float32, panelStride int, src []float32, stride, k, panels, width int) {
+		blocks := k / lanes
+		if blocks > 0 {
+			for p := range panels {
+				for j := 0; j < width; j += lanes {
+					transpose(dst[p*panelStride+j:], width, src[(p*width+j)*stride:], stride, blocks)
+				}
+			}
+		}
+		if whole := blocks * lanes; whole < k {
+			portablePackRows(dst[whole*width:], panelStride, src[whole:], stride, k-whole, panels, width)
+		}
+	}
+}

@@ -16,22 +16,22 @@ type Path struct {
 	packColumns packFunc
 	packRows    packFunc
 
-	max           func(x []float32) float32
-	sum           func(x []float32) float32
-	dot           func(x, y []float32) float32
-	expSum        func(dst, x []float32, bias float32) float32
-	scale         func(dst, x []float32, a float32)
-	add           func(dst, x, y []float32)
-	axpy          func(dst, x []float32, a float32)
-	mul           func(dst, x, y []float32)
-	subScaleMul   func(dst, x, y []float32, sub, scale float32)
-	normBackward  func(dst, dy, y []float32, inv, c float32)
-	normBackwardA func(dst, dy, y []float32, inv, c float32)
-	relu          func(dst, x []float32)
-	reluBackward  func(dst, dy, x []float32)
-	relu2         func(dst, x []float32)
-	relu2Backward func(dst, dy, x []float32)
-	adamW         func(w, m, v, g []float32, h AdamW)
+	max             func(x []float32) float32
+	sum             func(x []float32) float32
+	dot             func(x, y []float32) float32
+	expSum          func(dst, x []float32, bias float32) float32
+	scale           func(dst, x []float32, a float32)
+	add             func(dst, x, y []float32)
+	axpy            func(dst, x []float32, a float32)
+	mul             func(dst, x, y []float32)
+	subScaleMul     func(dst, x, y []float32, sub, scale float32)
+	normBackward    func(dst, dy, y []float32, inv, c float32)
+	normBackwardAdd func(dst, dy, y []float32, inv, c float32)
+	relu            func(dst, x []float32)
+	reluBackward    func(dst, dy, x []float32)
+	relu2           func(dst, x []float32)
+	relu2Backward   func(dst, dy, x []float32)
+	adamW           func(w, m, v, g []float32, h AdamW)
 
 	peak      func(iterations int)
 	peakFlops int // of one iteration of peak

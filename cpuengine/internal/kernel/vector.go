@@ -47,7 +47,7 @@ func (p *Path) SubScaleMul(dst, dprob, prob []float32, delta, scale float32) {
 func (p *Path) NormBackward(dst, dy, y []float32, inv, c float32, add bool) {
 	f := p.normBackward
 	if add {
-		f = p.normBackwardA
+		f = p.normBackwardAdd
 	}
 	f(dst, dy[:len(dst)], y[:len(dst)], inv, c)
 }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// expConstants are the numbers of kernel's portable exponential, which explains them.
+var expConstants = []struct {
+	name string
+	bits uint32
+}{
+	{"log2e", math.Float32bits(0x1.715476p+0)},
+	{"magic", math.Float32bits(3 << 22)},
+	{"ln2Hi", math.Float32bits(0x1.62e43p-1)},
+	{"ln2Lo", math.Float32bits(-0x1.05c61p-29)},
+	{"exp6", math.Float32bits(0.00138143207239)},
+	{"exp5", math.Float32bits(0.00836885106806)},
+	{"exp4", math.Float32bits(0.0416684010808)},
+	{"exp3", math.Float32bits(0.166665195241)},
+	{"exp2", math.Float32bits(0.499999933731)},
+	{"one", math.Float32bits(1)},
+	{"low", math.Float32bits(-87)},
+	{"high", math.Float32bits(88.72283)},
+	{"inf", math.Float32bits(float32(math.Inf(1)))},
+}
+
+// firstExpRegister is where AVX-512 keeps the constants; AVX2 reads them from memory.
+const firstExpRegister = 16
+
+// constant returns the operand of one of expConstants.
+func (e *emitter) constant(name string) string {
+	for i, c := range expConstants {
+		if c.name == name {
+			if e.masks() {
+				return e.v(firstExpRegister + i)
+			}
+			return fmt.Sprintf("·expTable<>+%d(SB)", 32*i)
+		}
+	}
+	panic("gen: no constant " + name)
+}
+
+func (e *emitter) expSum() {
+	const bias = 13
+	e.begin("ExpSum", "dst, x []float32, bias float32", "float32")
+	e.startReduction("dst")
+	e.op("VBROADCASTSS", e.param("bias"), e.v(bias))
+	if e.masks() {
+		for i := range expConstants {
+			e.op("VBROADCASTSS", fmt.Sprintf("·expTable<>+%d(SB)", 32*i), e.v(firstExpRegister+i))
+		}
+	}
+	e.overPartials(func(half int, masked bool) {
+		x, p := e.v(2), e.v(3)
+		e.loadBy(e.element("SI", half), x, masked, halfMask(half))
+		e.op("VSUBPS", e.v(bias), x, x)
+		e.exp(x, p, e.v(4), e.v(5))
+		e.storeBy(p, e.element("DI", half), masked, halfMask(half))
+		if masked && !e.masks() {
+			e.op("VANDPS", e.v(halfMask(half)), p, p)
+		}
+		e.addPartial(half, p, masked)
+	})
+	e.tree("VADDPS")
+	e.result()
+}
+
+// exp sets p = e^x with n and r as temporaries. Lanes out of range compute nonsense that the
+// end replaces: +0 below low; x·Inf, which is Inf or NaN, above high and for NaN.
+func (e *emitter) exp(x, p, n, r string) {
+	e.op("VMULPS", e.constant("log2e"), x, n)
+	e.op("VADDPS", e.constant("magic"), n, p)
+	e.op("VSUBPS", e.constant("magic"), p, n)
+	e.op("VMOVAPS", x, r)
+	e.op("VFNMADD231PS", e.constant("ln2Hi"), n, r)
+	e.op("VFNMADD231PS", e.constant("ln2Lo"), n, r)
+	e.op("VPSLLD", 23, p, n) // the integer is in the low bits of x·log2e + magic
+	e.op("VMOVAPS", e.constant("exp6"), p)
+	for _, c := range []string{"exp5", "exp4", "exp3", "exp2", "one", "one"} {
+		e.op("VFMADD213PS", e.constant(c), r, p)
+	}
+	e.op("VPADDD", n, p, p)
+	const notLess, notLessEqual = 0x15, 0x16 // true for NaN, quiet
+	if e.masks() {
+		e.op("VCMPPS", notLess, e.constant("low"), x, "K2")
+		e.op("VCMPPS", notLessEqual, e.constant("high"), x, "K3")
+		e.op("VMOVAPS.Z", p, "K2", p)
+		e.op("VMULPS", e.constant("inf"), x, "K3", p)
+		return
+	}
+	e.op("VCMPPS", notLess, e.constant("low"), x, n)
+	e.op("VANDPS", n, p, p)
+	e.op("VCMPPS", notLessEqual, e.constant("high"), x, n)
+	e.op("VMULPS", e.constant("inf"), x, r)
+	e.op("VBLENDVPS", n, r, p, p)
+}

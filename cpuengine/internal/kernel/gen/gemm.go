@@ -1,0 +1,155 @@
+package main
+
+import "fmt"
+
+// unroll is how many steps over k the inner loop of a micro-kernel does at once.
+const unroll = 4
+
+// panel writes the micro-kernel for panels of that many vectors: see kernel.panelFunc.
+//
+//	SI, R11  rows 0-3 and 4-7 of A    R8, R10  1 and 3 row strides    R9  column stride
+//	R13      block of A               DI       B                      DX  block of C, BX its stride
+func (e *emitter) panel(vectors int) {
+	e.begin(fmt.Sprintf("Panel%d", vectors), "blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool", "")
+	for _, p := range [][2]string{{"a_base", "R13"}, {"rowStride", "R8"}, {"colStride", "R9"}, {"blockStride", "R12"}, {"c_base", "DX"}, {"cStride", "BX"}} {
+		e.op("MOVQ", e.param(p[0]), p[1])
+	}
+	for _, reg := range []string{"R8", "R9", "R12", "BX"} {
+		e.op("SHLQ", 2, reg)
+	}
+	e.op("LEAQ", "(R8)(R8*2)", "R10")
+	e.op("MOVBLZX", e.param("add"), "CX")
+	block := e.label("block")
+	e.place(block)
+	e.startTile(vectors)
+	e.op("MOVQ", "R13", "SI")
+	if e.rows > 4 {
+		e.op("LEAQ", "(R13)(R8*4)", "R11")
+	}
+	e.op("MOVQ", e.param("b_base"), "DI")
+	e.op("MOVQ", e.param("k"), "AX")
+	e.overK(vectors)
+	e.tile(vectors, "VMOVUPS", true)
+	e.op("ADDQ", "R12", "R13")
+	e.op("MOVQ", "AX", "DX") // tile left it one past the last row
+	e.op("DECQ", e.param("blocks"))
+	e.op("JNZ", block)
+	e.end()
+}
+
+// startTile sets the accumulators to C or to zero.
+func (e *emitter) startTile(vectors int) {
+	zero, ready := e.label("zero"), e.label("ready")
+	e.op("TESTQ", "CX", "CX")
+	e.op("JZ", zero)
+	e.tile(vectors, "VMOVUPS", false)
+	e.op("JMP", ready)
+	e.place(zero)
+	for i := range e.rows * vectors {
+		e.zero(i)
+	}
+	e.tile(vectors, "PREFETCHT0", false) // the lines that the tile will be stored to
+	e.place(ready)
+}
+
+// tile walks with AX over the rows of the tile of C: loads, prefetches or stores them.
+func (e *emitter) tile(vectors int, op string, store bool) {
+	e.op("MOVQ", "DX", "AX")
+	for r := range e.rows {
+		for j := range vectors {
+			at, acc := fmt.Sprintf("%d(AX)", j*e.bytes()), e.v(r*vectors+j)
+			switch {
+			case store:
+				e.op(op, acc, at)
+			case op == "PREFETCHT0":
+				e.op(op, at)
+			default:
+				e.op(op, at, acc)
+			}
+		}
+		e.op("ADDQ", "BX", "AX")
+	}
+}
+
+// overK writes the loops over k, AX steps of them.
+func (e *emitter) overK(vectors int) {
+	many, few, one, done := e.label("many"), e.label("few"), e.label("one"), e.label("done")
+	e.op("SUBQ", unroll, "AX")
+	e.op("JLT", few)
+	e.op("PCALIGN", 64)
+	e.place(many)
+	for u := range unroll {
+		e.rankOne(vectors, u)
+	}
+	e.op("ADDQ", unroll*vectors*e.bytes(), "DI")
+	e.op("SUBQ", unroll, "AX")
+	e.op("JGE", many)
+	e.place(few)
+	e.op("ADDQ", unroll, "AX")
+	e.op("JZ", done)
+	e.place(one)
+	e.rankOne(vectors, 0)
+	e.op("ADDQ", vectors*e.bytes(), "DI")
+	e.op("DECQ", "AX")
+	e.op("JNZ", one)
+	e.place(done)
+}
+
+// ahead is how far before its use a panel of B is fetched, in vectors.
+const ahead = 32
+
+// rankOne adds column k of A times row k of B, u steps ahead of DI, to the tile.
+func (e *emitter) rankOne(vectors, u int) {
+	firstB := e.rows * vectors
+	firstA := firstB + vectors
+	for j := range vectors {
+		e.op("VMOVUPS", fmt.Sprintf("%d(DI)", (u*vectors+j)*e.bytes()), e.v(firstB+j))
+	}
+	for r := range e.rows {
+		base := []string{"SI", "R11"}[r/4]
+		index := []string{"", "(R8*1)", "(R8*2)", "(R10*1)"}[r%4]
+		a := e.v(firstA + r%min(e.rows, e.regs-firstA))
+		e.op("VBROADCASTSS", "("+base+")"+index, a)
+		for j := range vectors {
+			e.op("VFMADD231PS", e.v(firstB+j), a, e.v(r*vectors+j))
+		}
+		if r < vectors {
+			e.op("PREFETCHT0", fmt.Sprintf("%d(DI)", (u*vectors+r+ahead)*e.bytes()))
+		}
+	}
+	e.op("ADDQ", "R9", "SI")
+	if e.rows > 4 {
+		e.op("ADDQ", "R9", "R11")
+	}
+}
+
+// zero sets a vector register to +0.
+func (e *emitter) zero(i int) {
+	op := "VXORPS"
+	if e.masks() {
+		op = "VPXORD"
+	}
+	e.op(op, e.v(i), e.v(i), e.v(i))
+}
+
+// peak writes the register-only probe: one iteration is a multiply-add on three
+// quarters of the vector registers.
+func (e *emitter) peak() {
+	e.begin("Peak", "iterations int", "")
+	e.op("MOVQ", e.param("iterations"), "AX")
+	for i := range e.regs * 3 / 4 {
+		e.zero(i)
+	}
+	a, b := e.regs-1, e.regs-2
+	e.zero(a)
+	e.zero(b)
+	loop := e.label("loop")
+	e.op("PCALIGN", 64)
+	e.place(loop)
+	for i := range e.regs * 3 / 4 {
+		e.op("VFMADD231PS", e.v(a), e.v(b), e.v(i))
+	}
+	e.op("DECQ", "AX")
+	e.op("JNZ", loop)
+	e.end()
+}
