@@ -61,11 +61,19 @@ func Bytes(c model.Config, o Options) (int64, error) {
 	return bytesOf(c, o), nil
 }
 
+// What package kernel allocates to pack matrices, rounded up: its buffers have a
+// fixed size.
+const (
+	sharedPacking = 5 << 19 // bytes
+	workerPacking = 3 << 18 // bytes per worker
+)
+
 func bytesOf(c model.Config, o Options) int64 {
 	var count arena
 	place(&count, c, o)
 	losses, prompt := int64(o.Microbatch)*int64(c.Context)*8, int64(c.Context+1)*4
-	return int64(count.used+lineFloats)*4 + losses + prompt
+	packing := sharedPacking + int64(o.Threads)*workerPacking
+	return int64(count.used+lineFloats)*4 + losses + prompt + packing
 }
 
 // check lists the faults of the options and settles the number of threads.

@@ -1,0 +1,92 @@
+package cpuengine
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"andrea/enginetest"
+	"andrea/model"
+)
+
+func TestOpeningRefusesBadOptions(t *testing.T) {
+	good := Options{Microbatch: 1, Slots: 1, Threads: 1}
+	for _, c := range []struct {
+		name   string
+		change func(c *model.Config, o *Options)
+		want   string
+	}{
+		{"shape", func(c *model.Config, _ *Options) { c.NHead = 7 }, "d_model 48 is not divisible by n_head 7: remainder 6"},
+		{"microbatch", func(_ *model.Config, o *Options) { o.Microbatch = 0 }, "microbatch is 0"},
+		{"huge microbatch", func(_ *model.Config, o *Options) { o.Microbatch = math.MaxInt }, "microbatch is 9223372036854775807"},
+		{"slots", func(_ *model.Config, o *Options) { o.Slots = -1 }, "slots is -1"},
+		{"threads", func(_ *model.Config, o *Options) { o.Threads = MaxThreads + 1 }, "threads is 257"},
+		{"path", func(_ *model.Config, o *Options) { o.Path = "mmx" }, `"mmx"`},
+		{"memory", func(c *model.Config, o *Options) {
+			c.Context, o.Microbatch = model.MaxContext, MaxMicrobatch
+			c.DModel, c.NHead = 1<<12, 1
+		}, "at most 1099511627776 are supported"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg, o := small(), good
+			c.change(&cfg, &o)
+			if _, err := New(cfg, o); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("New: %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAllFaultsOfTheOptionsAreListed(t *testing.T) {
+	_, err := Bytes(small(), Options{Threads: -3})
+	for _, want := range []string{"microbatch is 0", "slots is 0", "threads is -3"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+}
+
+func TestAClosedEngineAnswersWithAnError(t *testing.T) {
+	c := small()
+	e := open(t, c, Options{Microbatch: 1, Slots: 1, Threads: 2})
+	for range 2 {
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, flat := enginetest.DrawBatch(c, 1, 3, 1), make([]float32, e.layout.Size)
+	for name, call := range map[string]func() error{
+		"Load":       func() error { return e.Load(0, flat, flat, flat) },
+		"Eval":       func() error { _, err := e.Eval(b); return err },
+		"Accumulate": func() error { _, err := e.Accumulate(0, b); return err },
+		"Update":     func() error { _, err := e.Update(0, 1, hyper); return err },
+		"Logits":     func() error { return e.Logits(b.Tokens, 0, flat[:c.Vocab]) },
+	} {
+		if err := call(); err != errClosed {
+			t.Errorf("%s: %v, want %v", name, err, errClosed)
+		}
+	}
+}
+
+// Weights that are not finite give such a loss, as a value and not as a panic.
+func TestNonFiniteValuesAreReturned(t *testing.T) {
+	c := small()
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
+		e := open(t, c, Options{Microbatch: 1, Slots: 1, Threads: 2})
+		s := enginetest.DrawState(c, 1)
+		for i := range s.W {
+			s.W[i] *= bad
+		}
+		load(t, e, s)
+		loss, err := e.Accumulate(0, enginetest.DrawBatch(c, 1, c.Context, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !math.IsNaN(loss.Sum) && !math.IsInf(loss.Sum, 0) {
+			t.Errorf("weights times %v: loss %v", bad, loss.Sum)
+		}
+		if squares, err := e.SumSquares(0, 0); err != nil || !math.IsNaN(squares) && !math.IsInf(squares, 0) {
+			t.Errorf("weights times %v: sum of squares %v, error %v", bad, squares, err)
+		}
+	}
+}

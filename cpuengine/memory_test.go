@@ -1,0 +1,78 @@
+package cpuengine
+
+import (
+	"runtime"
+	"testing"
+
+	"andrea/enginetest"
+	"andrea/model"
+)
+
+func TestAStepAllocatesNothing(t *testing.T) {
+	c := small()
+	e := open(t, c, Options{Microbatch: 2, Slots: 2, Threads: 2})
+	b := enginetest.DrawBatch(c, 2, c.Context, 1)
+	logits := make([]float32, c.Vocab)
+	calls := map[string]func() error{
+		"Eval":       func() error { _, err := e.Eval(b); return err },
+		"Accumulate": func() error { _, err := e.Accumulate(1, b); return err },
+		"Zero":       func() error { return e.Zero(1) },
+		"Fold":       func() error { return e.Fold(0, 1) },
+		"SumSquares": func() error { _, err := e.SumSquares(0, 0); return err },
+		"Update":     func() error { _, err := e.Update(0, 1e-3, hyper); return err },
+		"Logits":     func() error { return e.Logits(b.Tokens[:3], 1, logits) },
+	}
+	for name, call := range calls {
+		n := testing.AllocsPerRun(3, func() {
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+// What New allocates is what Bytes said, but for slice headers, small structs and
+// the rounding of the kernels' part.
+func TestBytesIsWhatNewAllocates(t *testing.T) {
+	c := small()
+	c.DModel, c.NLayer, c.Context, c.FinalNorm = 96, 4, 512, true
+	o := Options{Microbatch: 3, Slots: 4, Threads: 2}
+	want, err := Bytes(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	e, err := New(c, o)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	got := int64(after.TotalAlloc - before.TotalAlloc)
+	if got < want-1<<19 || got > want+1<<18 {
+		t.Errorf("New allocated %d bytes, Bytes says %d", got, want)
+	}
+	if e.Info().Bytes != want {
+		t.Errorf("Info says %d bytes, Bytes %d", e.Info().Bytes, want)
+	}
+}
+
+// The promise of the product: weights, moments and four gradients of the 12M model,
+// and less than 200 MB for all else.
+func TestMemoryOf12M(t *testing.T) {
+	c, err := model.Variant("12m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Bytes(c, Options{Microbatch: 1, Slots: 4, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest := n - 7*4*c.Parameters(); rest < 0 || rest > 200e6 {
+		t.Errorf("%d bytes beside weights, moments and gradients", rest)
+	}
+}

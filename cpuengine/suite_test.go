@@ -1,0 +1,29 @@
+package cpuengine
+
+import (
+	"testing"
+
+	"andrea/cpuengine/internal/kernel"
+	"andrea/enginetest"
+	"andrea/model"
+)
+
+// The portable path gives the same bits and is some fifty times slower, so it runs
+// the small suite where a faster path runs the whole one.
+func TestSuite(t *testing.T) {
+	for i, path := range kernel.Paths() {
+		run := enginetest.Run
+		if i > 0 {
+			run = enginetest.RunSmall
+		}
+		t.Run(path.String(), func(t *testing.T) {
+			run(t, func(t *testing.T, c model.Config, microbatch, slots int) model.Engine {
+				e, err := New(c, Options{Microbatch: microbatch, Slots: slots, Threads: 2, Path: path.String()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return e
+			})
+		})
+	}
+}
