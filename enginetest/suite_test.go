@@ -11,3 +11,5 @@ func TestPlainEngine(t *testing.T) {
 		return NewPlain(cfg, microbatch, slots)
 	})
 }
+
+func TestPlainOps(t *testing.T) { RunOps(t, plainOps[float32]()) }
