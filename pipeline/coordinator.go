@@ -26,8 +26,10 @@ type IntentDurable struct{ Step int64 }
 
 // CheckpointWritten is the result of WriteCheckpoint.
 type CheckpointWritten struct {
-	Step int64
-	Err  error
+	Step    int64
+	Path    string // of its folder
+	Deleted []int  // steps whose checkpoints went
+	Err     error
 }
 
 // DiskFailed reports that the journal could not be written.
@@ -109,9 +111,17 @@ type WorkerRefused struct {
 	Reason string
 }
 
-func (WorkerJoined) isNotice()  {}
-func (StepDone) isNotice()      {}
-func (WorkerRefused) isNotice() {}
+// CheckpointSaved says that a checkpoint lies on disk.
+type CheckpointSaved struct {
+	Step    int64
+	Path    string // of its folder
+	Deleted []int  // steps whose checkpoints went
+}
+
+func (WorkerJoined) isNotice()    {}
+func (StepDone) isNotice()        {}
+func (WorkerRefused) isNotice()   {}
+func (CheckpointSaved) isNotice() {}
 
 // Outcome is how a run ended.
 type Outcome struct {
@@ -206,11 +216,12 @@ type Status struct {
 	Steps  int64
 	Worker WorkerID // empty: none
 	Device string
+	Class  string // engine class of the run; empty until a worker has joined
 }
 
 // Status says where the run is.
 func (c *Coordinator) Status() Status {
-	s := Status{Phase: c.phase.String(), Step: c.step, Steps: c.plan.Spec.Steps}
+	s := Status{Phase: c.phase.String(), Step: c.step, Steps: c.plan.Spec.Steps, Class: c.class}
 	if c.member != nil {
 		s.Worker, s.Device = c.member.id, c.member.device
 	}
@@ -513,10 +524,11 @@ func (c *Coordinator) checkpointWritten(e CheckpointWritten) []CoordinatorEffect
 		return c.end(fmt.Errorf("writing the checkpoint of step %d: %w", e.Step, e.Err))
 	}
 	c.written = max(c.written, e.Step)
+	effects := []CoordinatorEffect{Announce{CheckpointSaved{Step: e.Step, Path: e.Path, Deleted: e.Deleted}}}
 	if c.phase == saving {
-		return c.next()
+		return append(effects, c.next()...)
 	}
-	return nil
+	return effects
 }
 
 // stop ends the run at the last confirmed state: a step in flight whose intent is

@@ -78,7 +78,7 @@ type EvalSpec struct {
 // CheckpointSpec says when state is written and how much is kept.
 type CheckpointSpec struct {
 	Every    int64 `yaml:"every"`     // steps; the last step always has one
-	KeepLast int   `yaml:"keep_last"` // checkpoints; 0: all
+	KeepLast int   `yaml:"keep_last"` // checkpoints
 }
 
 // DefaultJobSpec returns the job of a first run, without a dataset.

@@ -190,7 +190,7 @@ func (s JobSpec) faults() (faults []string) {
 	check(s.Eval.Every >= 0, "eval.every is %d: must not be negative", s.Eval.Every)
 	check(s.Eval.Windows >= 1 && s.Eval.Windows <= 1<<20, "eval.windows is %d: must be between 1 and %d", s.Eval.Windows, 1<<20)
 	check(s.Checkpoint.Every >= 1, "checkpoint.every is %d: must be at least 1", s.Checkpoint.Every)
-	check(s.Checkpoint.KeepLast >= 0, "checkpoint.keep_last is %d: must not be negative", s.Checkpoint.KeepLast)
+	check(s.Checkpoint.KeepLast >= 1, "checkpoint.keep_last is %d: must be at least 1", s.Checkpoint.KeepLast)
 	check(s.Precision == "fp32", "precision is %q: this version computes fp32", s.Precision)
 	check(s.Engine != "", "engine is empty: must be auto, cpu or an engine class")
 	check(s.DigestEvery == 1, "digest_every is %d: must be 1: this version compares the state's digest after every step", s.DigestEvery)

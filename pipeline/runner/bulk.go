@@ -1,0 +1,136 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"andrea/model"
+	"andrea/pipeline/transport"
+	"andrea/pipeline/wire"
+)
+
+// How a bulk request is repeated.
+const (
+	pullTimeout = 10 * time.Second
+	pullTries   = 5
+)
+
+// pull asks for bulk data until it arrives whole, the other side refuses, or the
+// tries are used up.
+func pull(ctx context.Context, bus transport.Bus, subject string, request []byte) (payload []byte, err error) {
+	for try := range pullTries {
+		if payload, err = pullOnce(ctx, bus, subject, request); err == nil {
+			return payload, nil
+		}
+		var refusal wire.Refusal
+		if ctx.Err() != nil || errors.As(err, &refusal) {
+			break
+		}
+		if err := wait(ctx, time.Duration(try+1)*200*time.Millisecond); err != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("asking %s for %s: %w", subject, request, err)
+}
+
+func pullOnce(ctx context.Context, bus transport.Bus, subject string, request []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	reply, err := bus.Request(ctx, subject, request)
+	if err != nil {
+		return nil, err
+	}
+	return wire.DecodeReply(reply)
+}
+
+// wait returns nil after d, or the context's error.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// state is one bucket's weights and moments, by wire part.
+type state [wire.Parts][]float32
+
+// newState allocates room for a whole bucket.
+func newState() (s state) {
+	for i := range s {
+		s[i] = make([]float32, model.BucketSize)
+	}
+	return s
+}
+
+// cut returns the state's slices with n elements, up to the room they have.
+func (s state) cut(n int) state {
+	for i := range s {
+		s[i] = s[i][:n]
+	}
+	return s
+}
+
+// pullBucket fills s with one bucket of a state, chunk by chunk.
+func pullBucket(ctx context.Context, bus transport.Bus, subject string, step int64, bucket int, s state) error {
+	for part, dst := range s {
+		for offset := 0; offset < len(dst); offset += wire.ChunkElements {
+			chunk := dst[offset:min(offset+wire.ChunkElements, len(dst))]
+			request := wire.EncodeRequest(wire.StateRequest{Step: step, Bucket: bucket, Part: part, Offset: offset})
+			payload, err := pull(ctx, bus, subject, request)
+			if err != nil {
+				return err
+			}
+			if err := wire.Floats(chunk, payload); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stateSource gives one bucket of a state; the slices are valid until the next call.
+type stateSource func(step int64, bucket int) (state, error)
+
+// serveState answers requests for a state from source.
+func serveState(bus transport.Bus, subject string, buckets int, source stateSource) (transport.Subscription, error) {
+	return bus.Subscribe(subject, func(m transport.Message) {
+		payload, err := stateChunk(m.Data, buckets, source)
+		respond(m, payload, err)
+	})
+}
+
+func stateChunk(request []byte, buckets int, source stateSource) ([]byte, error) {
+	r, err := wire.DecodeRequest[wire.StateRequest](request)
+	if err != nil {
+		return nil, err
+	}
+	if r.Bucket < 0 || r.Bucket >= buckets || r.Part < 0 || r.Part >= wire.Parts {
+		return nil, fmt.Errorf("there is no part %d of bucket %d: the state has %d buckets of %d parts", r.Part, r.Bucket, buckets, wire.Parts)
+	}
+	s, err := source(r.Step, r.Bucket)
+	if err != nil {
+		return nil, err
+	}
+	elements := s[r.Part]
+	if r.Offset < 0 || r.Offset >= len(elements) {
+		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", r.Bucket, r.Offset, len(elements))
+	}
+	chunk := elements[r.Offset:min(r.Offset+wire.ChunkElements, len(elements))]
+	return wire.AppendFloats(make([]byte, 0, 4*len(chunk)), chunk), nil
+}
+
+// respond sends a frame. An answer that is lost is asked for again, so its error
+// needs no handling.
+func respond(m transport.Message, payload []byte, err error) {
+	frame := wire.EncodeReply(payload)
+	if err != nil {
+		frame = wire.EncodeRefusal(err)
+	}
+	_ = m.Respond(frame)
+}

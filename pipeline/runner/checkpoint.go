@@ -1,0 +1,69 @@
+package runner
+
+import (
+	"errors"
+
+	"andrea/checkpoints"
+	"andrea/pipeline"
+	"andrea/pipeline/wire"
+)
+
+// startCheckpoint writes a checkpoint beside the loop. The state machine has at most
+// one written at a time.
+func (c *coordinator) startCheckpoint(e pipeline.WriteCheckpoint) {
+	manifest := c.manifest(e) // reads the journal, which belongs to the loop
+	done := make(chan struct{})
+	c.saving = done
+	go func() {
+		defer close(done)
+		deleted, err := c.writeCheckpoint(e, manifest)
+		written := pipeline.CheckpointWritten{Step: e.Step, Path: c.Store.Path(int(e.Step)), Deleted: deleted, Err: err}
+		select {
+		case c.inbox <- written:
+		case <-c.background.Done(): // the run has failed meanwhile
+		}
+	}()
+}
+
+// manifest is what the checkpoint says of itself, except its files.
+func (c *coordinator) manifest(e pipeline.WriteCheckpoint) checkpoints.Manifest {
+	return checkpoints.Manifest{
+		Run:         c.Plan.Spec.Name,
+		CreatedBy:   c.CreatedBy,
+		EngineClass: c.machine.Status().Class,
+		Tokenizer:   c.Plan.Dataset.Tokenizer,
+		Data: checkpoints.DataPosition{
+			Position:    e.Step * int64(c.Plan.Sampler.WindowsPerStep()),
+			Epoch:       int64(c.Plan.Sampler.Epoch(uint64(e.Step) + 1)),
+			Fingerprint: c.Plan.Dataset.Fingerprint,
+		},
+		StateDigest:  e.Digest,
+		RecordDigest: c.Journal.CommitDigest(e.Step),
+		Job:          string(c.Plan.Spec.Marshal()),
+	}
+}
+
+// writeCheckpoint pulls the worker's snapshot bucket by bucket into a checkpoint.
+func (c *coordinator) writeCheckpoint(e pipeline.WriteCheckpoint, m checkpoints.Manifest) (deleted []int, err error) {
+	w, err := c.Store.Begin(int(e.Step), c.Plan.Model)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.Abort()) }() // nothing after a commit
+	subject := wire.WorkerState(c.Plan.Spec.Name, e.Worker)
+	bucket := newState()
+	for i := range c.Plan.Layout.Buckets() {
+		lo, hi := c.Plan.Layout.Bucket(i)
+		bucket = bucket.cut(hi - lo)
+		if err := pullBucket(c.background, c.Bulk, subject, e.Step, i, bucket); err != nil {
+			return nil, err
+		}
+		if err := w.WriteBucket(bucket[wire.PartWeights], bucket[wire.PartFirstMoment], bucket[wire.PartSecondMoment]); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.Commit(m, c.Tokenizer); err != nil {
+		return nil, err
+	}
+	return c.Store.Retain(int(e.Step), c.Plan.Spec.Checkpoint.KeepLast)
+}

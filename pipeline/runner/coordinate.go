@@ -1,0 +1,227 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"andrea/checkpoints/dirstore"
+	"andrea/pipeline"
+	"andrea/pipeline/transport"
+	"andrea/pipeline/wire"
+)
+
+// Tokens is a token stream.
+type Tokens interface {
+	// Read fills dst with the tokens from start on.
+	Read(dst []uint32, start uint64) error
+}
+
+// CoordinatorOptions is everything a coordinator works with. All of it stays the
+// caller's, who closes it after Coordinate has returned.
+type CoordinatorOptions struct {
+	Generation uint64
+	Plan       *pipeline.Plan
+	Start      pipeline.Start
+	Journal    *Journal
+	Store      *dirstore.Store
+	Restored   *dirstore.Reader // the checkpoint of Start; nil before training
+	Tokens     Tokens
+	Tokenizer  []byte // tokenizer.json, kept with every checkpoint
+	CreatedBy  string // program and version, for manifests
+	Control    transport.Bus
+	Bulk       transport.Bus
+	Stop       <-chan string         // a reason to end at the last confirmed state
+	Notify     func(pipeline.Notice) // for people; called from the loop
+	Log        *zap.Logger
+}
+
+// coordinator is the running loop.
+type coordinator struct {
+	CoordinatorOptions
+	machine  *pipeline.Coordinator
+	inbox    chan pipeline.CoordinatorEvent
+	results  []pipeline.CoordinatorEvent // of effects, handled before the inbox
+	outcome  *pipeline.Outcome
+	lastStep time.Time // when the newest step was confirmed, or training began
+
+	background context.Context // of the checkpoint writer
+	saving     chan struct{}   // closed when no checkpoint is being written
+}
+
+// Coordinate runs a job from its start to its last step, a stop or a failure, which
+// is part of the outcome. The error is about starting: nothing was trained.
+func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
+	background, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c := &coordinator{
+		CoordinatorOptions: o,
+		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
+		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
+		background:         background,
+	}
+	unsubscribe, err := c.subscribe()
+	defer unsubscribe()
+	if err != nil {
+		return pipeline.Outcome{}, fmt.Errorf("starting the coordinator of run %s: %w", o.Plan.Spec.Name, err)
+	}
+	c.loop()
+	cancel()
+	if c.saving != nil {
+		<-c.saving
+	}
+	return *c.outcome, nil
+}
+
+// subscribe opens the coordinator's subjects; the function closes them again.
+func (c *coordinator) subscribe() (unsubscribe func(), err error) {
+	run := c.Plan.Spec.Name
+	var open []transport.Subscription
+	unsubscribe = func() {
+		for _, s := range open {
+			_ = s.Unsubscribe() // the connection is closed next
+		}
+	}
+	for _, subscribe := range []func() (transport.Subscription, error){
+		func() (transport.Subscription, error) {
+			return c.Bulk.Subscribe(wire.Tokens(run, c.Generation), c.serveTokens)
+		},
+		func() (transport.Subscription, error) {
+			return serveState(c.Bulk, wire.State(run, c.Generation), c.Plan.Layout.Buckets(), c.restoredState())
+		},
+		func() (transport.Subscription, error) {
+			return c.Control.Subscribe(wire.ToCoordinator(run, c.Generation), c.receive)
+		},
+		func() (transport.Subscription, error) { return c.Control.Subscribe(wire.Hello(run), c.receive) },
+	} {
+		s, err := subscribe()
+		if err != nil {
+			return unsubscribe, err
+		}
+		open = append(open, s)
+	}
+	return unsubscribe, nil
+}
+
+// receive puts a control message into the inbox.
+func (c *coordinator) receive(m transport.Message) {
+	msg, err := wire.DecodeControl(m.Data)
+	if err != nil {
+		c.Log.Warn("message refused", zap.String("subject", m.Subject), zap.Error(err))
+		return
+	}
+	_, hello := msg.Message.(pipeline.Hello)
+	if !hello && msg.Generation != c.Generation {
+		return
+	}
+	select {
+	case c.inbox <- pipeline.FromWorker{Worker: msg.Worker, Incarnation: msg.Incarnation, Message: msg.Message}:
+	default:
+		c.Log.Warn("message dropped: the inbox is full", zap.String("subject", m.Subject))
+	}
+}
+
+// loop handles events until the run has ended.
+func (c *coordinator) loop() {
+	ticker := time.NewTicker(tickInterval)
+	defer ticker.Stop()
+	for c.outcome == nil {
+		if len(c.results) > 0 {
+			event := c.results[0]
+			c.results = c.results[1:]
+			c.execute(c.machine.Handle(event))
+			continue
+		}
+		select {
+		case event := <-c.inbox:
+			c.execute(c.machine.Handle(event))
+		case reason := <-c.Stop:
+			c.execute(c.machine.Handle(pipeline.StopRequested{Reason: reason}))
+		case <-ticker.C:
+			c.execute(c.machine.Tick())
+		}
+	}
+}
+
+// execute does what the state machine wants, in order.
+func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case pipeline.Send:
+			c.send(e)
+		case pipeline.WriteIntent:
+			c.writeIntent(e)
+		case pipeline.WriteCommit:
+			c.writeCommit(e)
+		case pipeline.WriteCheckpoint:
+			c.startCheckpoint(e)
+		case pipeline.Announce:
+			c.announce(e.Notice)
+		case pipeline.End:
+			c.outcome = &e.Outcome
+		}
+	}
+}
+
+// send publishes a message. If it is lost the state machine repeats it.
+func (c *coordinator) send(e pipeline.Send) {
+	data, err := wire.EncodeControl(wire.Control{Generation: c.Generation, Worker: e.Worker, Incarnation: e.Incarnation, Message: e.Message})
+	if err == nil {
+		err = c.Control.Publish(wire.ToWorker(c.Plan.Spec.Name, e.Worker), data)
+	}
+	if err != nil {
+		c.Log.Warn("message not sent", zap.String("worker", string(e.Worker)), zap.Error(err))
+	}
+}
+
+func (c *coordinator) writeIntent(e pipeline.WriteIntent) {
+	if err := c.Journal.WriteIntent(e.Intent); err != nil {
+		c.results = append(c.results, pipeline.DiskFailed{Err: err})
+		return
+	}
+	c.results = append(c.results, pipeline.IntentDurable{Step: e.Intent.Step})
+}
+
+func (c *coordinator) writeCommit(e pipeline.WriteCommit) {
+	record := e.Record
+	record.Seconds = time.Since(c.lastStep).Seconds()
+	record.TokensPerSecond = float64(record.Tokens) / record.Seconds
+	if err := c.Journal.WriteCommit(record, e.Sync); err != nil {
+		c.results = append(c.results, pipeline.DiskFailed{Err: err})
+		return
+	}
+	c.announce(pipeline.StepDone{Record: record})
+}
+
+// announce logs a notice and passes it on.
+func (c *coordinator) announce(n pipeline.Notice) {
+	switch n := n.(type) {
+	case pipeline.WorkerJoined:
+		c.lastStep = time.Now()
+		c.Log.Info("worker joined", zap.String("worker", string(n.Worker)), zap.String("device", n.Device), zap.Int64("step", n.Step))
+	case pipeline.StepDone:
+		c.lastStep = time.Now()
+		c.logStep(n)
+	case pipeline.WorkerRefused:
+		c.Log.Warn("worker refused", zap.String("worker", string(n.Worker)), zap.String("reason", n.Reason))
+	case pipeline.CheckpointSaved:
+		c.Log.Info("checkpoint written", zap.Int64("step", n.Step), zap.String("path", n.Path), zap.Ints("deleted", n.Deleted))
+	}
+	c.Notify(n)
+}
+
+func (c *coordinator) logStep(n pipeline.StepDone) {
+	r := n.Record
+	fields := []zap.Field{
+		zap.Int64("step", r.Step), zap.Float64("loss", float64(r.Loss)), zap.Float64("grad_norm", float64(r.GradNorm)),
+		zap.Float32("lr", r.LR), zap.Int64("tokens", r.Tokens), zap.Uint64("epoch", r.Epoch),
+		zap.Float64("seconds", r.Seconds), zap.Float64("tokens_per_second", r.TokensPerSecond),
+		zap.Stringer("state_digest", r.StateDigest), zap.Bool("again", n.Again),
+	}
+	if r.ValLoss != nil {
+		fields = append(fields, zap.Float64("val_loss", float64(*r.ValLoss)))
+	}
+	c.Log.Info("step", fields...)
+}

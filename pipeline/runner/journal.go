@@ -1,0 +1,101 @@
+package runner
+
+import (
+	"fmt"
+
+	"andrea/pipeline"
+	"andrea/vfs"
+)
+
+// maxJournalBytes is the largest journal that is read.
+const maxJournalBytes = 4 << 30
+
+// Journal is a run's journal on disk, open for appending.
+type Journal struct {
+	*pipeline.Journal
+	path string
+	file vfs.File
+}
+
+// ReadJournal reads the journal at path without touching it.
+func ReadJournal(fsys vfs.FS, path string) (*pipeline.Journal, error) {
+	data, err := vfs.ReadFile(fsys, path, maxJournalBytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading the journal %s: %w", path, err)
+	}
+	j, err := pipeline.ParseJournal(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return j, nil
+}
+
+// CreateJournal makes an empty journal, durably.
+func CreateJournal(fsys vfs.FS, path string) error {
+	return vfs.WriteFileAtomic(fsys, path, nil, 0o644)
+}
+
+// OpenJournal opens the journal of a run for its new coordinator. The file is written
+// anew and put in the old one's place, without a torn last line: a paused
+// predecessor appends to a file that nobody reads.
+func OpenJournal(fsys vfs.FS, path string) (*Journal, error) {
+	data, err := vfs.ReadFile(fsys, path, maxJournalBytes)
+	if err != nil {
+		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
+	}
+	j, err := pipeline.ParseJournal(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := vfs.WriteFileAtomic(fsys, path, data[:len(data)-j.Torn], 0o644); err != nil {
+		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
+	}
+	file, err := fsys.OpenAppend(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
+	}
+	return &Journal{Journal: j, path: path, file: file}, nil
+}
+
+// WriteIntent appends an intent and makes it durable.
+func (j *Journal) WriteIntent(i pipeline.Intent) error {
+	line, err := j.AppendIntent(i)
+	if err != nil {
+		return err
+	}
+	return j.write(line, true)
+}
+
+// WriteCommit appends a commit record; sync makes it durable at once.
+func (j *Journal) WriteCommit(c pipeline.CommitRecord, sync bool) error {
+	line, err := j.AppendCommit(c)
+	if err != nil {
+		return err
+	}
+	return j.write(line, sync)
+}
+
+func (j *Journal) write(line []byte, sync bool) error {
+	if _, err := j.file.Write(line); err != nil {
+		return fmt.Errorf("appending to %s: %w", j.path, err)
+	}
+	if !sync {
+		return nil
+	}
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("appending to %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// Close makes what was appended durable and closes the file.
+func (j *Journal) Close() error {
+	err := j.file.Sync()
+	if closeErr := j.file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("closing %s: %w", j.path, err)
+	}
+	return nil
+}
