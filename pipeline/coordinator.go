@@ -58,16 +58,15 @@ type Send struct {
 // as IntentDurable or DiskFailed.
 type WriteIntent struct{ Intent Intent }
 
-// WriteCommit appends a commit record to the journal; Sync makes it durable now,
-// else the next intent does. The executor has the clock: it fills in Seconds and
-// TokensPerSecond and announces the step. Only a failure comes back, as DiskFailed.
-type WriteCommit struct {
-	Record CommitRecord
-	Sync   bool
-}
+// WriteCommit appends a commit record to the journal; the next WriteIntent or
+// WriteCheckpoint makes it durable. The executor has the clock: it fills in Seconds
+// and TokensPerSecond and announces the step. Only a failure comes back, as
+// DiskFailed.
+type WriteCommit struct{ Record CommitRecord }
 
-// WriteCheckpoint reads the worker's snapshot of state Step and writes the
-// checkpoint in the background. It comes back as CheckpointWritten.
+// WriteCheckpoint makes the journal durable, then reads the worker's snapshot of
+// state Step and writes the checkpoint in the background. It comes back as
+// CheckpointWritten.
 type WriteCheckpoint struct {
 	Worker      WorkerID
 	Incarnation string
@@ -498,7 +497,7 @@ func (c *Coordinator) confirm(valLoss *Float) []CoordinatorEffect {
 	c.step, c.digest = i.Step, c.state
 	r := c.recorded.Step(i.Step)
 	if r == nil || r.Commit == nil {
-		return append([]CoordinatorEffect{WriteCommit{Record: record, Sync: c.checkpointDue()}}, c.next()...)
+		return append([]CoordinatorEffect{WriteCommit{Record: record}}, c.next()...)
 	}
 	if d := record.difference(*r.Commit); d != "" {
 		return c.end(fmt.Errorf("recomputing step %d: it differs from its record in the journal: %s: the engine, the dataset or the journal has changed", i.Step, d))

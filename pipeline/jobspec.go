@@ -47,8 +47,9 @@ type ModelSpec struct {
 
 // DataSpec says which tokens are trained on.
 type DataSpec struct {
-	Path       string  `yaml:"path"`       // folder of a token dataset
-	Validation float64 `yaml:"validation"` // fraction of the windows that is held out
+	Path        string  `yaml:"path"`                  // folder of a token dataset
+	Fingerprint string  `yaml:"fingerprint,omitempty"` // the dataset's; a resolved spec pins it
+	Validation  float64 `yaml:"validation"`            // fraction of the windows that is held out
 }
 
 // BatchSpec is the shape of one step: TokensPerStep = Lanes·k·Microbatch·context.

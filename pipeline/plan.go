@@ -52,6 +52,9 @@ func NewPlan(spec JobSpec, data DatasetInfo) (*Plan, error) {
 	faults = append(faults, spec.faults()...)
 	p := &Plan{Spec: spec, Model: config, Dataset: data}
 	faults = append(faults, p.indexData()...)
+	if pinned := spec.Data.Fingerprint; pinned != "" && pinned != data.Fingerprint {
+		faults = append(faults, fmt.Sprintf("data: the dataset %s has fingerprint %s: the job is pinned to %s", spec.Data.Path, data.Fingerprint, pinned))
+	}
 	if len(faults) > 0 {
 		return nil, listFaults(faults)
 	}
@@ -60,7 +63,7 @@ func NewPlan(spec JobSpec, data DatasetInfo) (*Plan, error) {
 	if spec.Eval.Every > 0 {
 		p.ValidationWindows = p.Index.ValidationWindows(spec.Eval.Windows)
 	}
-	p.Spec.Model = resolvedModel(config)
+	p.Spec.Model, p.Spec.Data.Fingerprint = resolvedModel(config), data.Fingerprint
 	return p, nil
 }
 

@@ -11,6 +11,10 @@ import (
 // startCheckpoint writes a checkpoint beside the loop. The state machine has at most
 // one written at a time.
 func (c *coordinator) startCheckpoint(e pipeline.WriteCheckpoint) {
+	if err := c.Journal.Sync(); err != nil {
+		c.results = append(c.results, pipeline.DiskFailed{Err: err})
+		return
+	}
 	manifest := c.manifest(e) // reads the journal, which belongs to the loop
 	done := make(chan struct{})
 	c.saving = done

@@ -188,7 +188,7 @@ func (c *coordinator) writeCommit(e pipeline.WriteCommit) {
 	record := e.Record
 	record.Seconds = time.Since(c.lastStep).Seconds()
 	record.TokensPerSecond = float64(record.Tokens) / record.Seconds
-	if err := c.Journal.WriteCommit(record, e.Sync); err != nil {
+	if err := c.Journal.WriteCommit(record); err != nil {
 		c.results = append(c.results, pipeline.DiskFailed{Err: err})
 		return
 	}

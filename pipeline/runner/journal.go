@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 
 	"andrea/pipeline"
@@ -57,31 +58,37 @@ func OpenJournal(fsys vfs.FS, path string) (*Journal, error) {
 	return &Journal{Journal: j, path: path, file: file}, nil
 }
 
-// WriteIntent appends an intent and makes it durable.
+// WriteIntent appends an intent and makes it durable, with all that was appended
+// before.
 func (j *Journal) WriteIntent(i pipeline.Intent) error {
 	line, err := j.AppendIntent(i)
 	if err != nil {
 		return err
 	}
-	return j.write(line, true)
+	if err := j.write(line); err != nil {
+		return err
+	}
+	return j.Sync()
 }
 
-// WriteCommit appends a commit record; sync makes it durable at once.
-func (j *Journal) WriteCommit(c pipeline.CommitRecord, sync bool) error {
+// WriteCommit appends a commit record.
+func (j *Journal) WriteCommit(c pipeline.CommitRecord) error {
 	line, err := j.AppendCommit(c)
 	if err != nil {
 		return err
 	}
-	return j.write(line, sync)
+	return j.write(line)
 }
 
-func (j *Journal) write(line []byte, sync bool) error {
+func (j *Journal) write(line []byte) error {
 	if _, err := j.file.Write(line); err != nil {
 		return fmt.Errorf("appending to %s: %w", j.path, err)
 	}
-	if !sync {
-		return nil
-	}
+	return nil
+}
+
+// Sync makes what was appended durable.
+func (j *Journal) Sync() error {
 	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("appending to %s: %w", j.path, err)
 	}
@@ -90,12 +97,8 @@ func (j *Journal) write(line []byte, sync bool) error {
 
 // Close makes what was appended durable and closes the file.
 func (j *Journal) Close() error {
-	err := j.file.Sync()
-	if closeErr := j.file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("closing %s: %w", j.path, err)
+	if err := errors.Join(j.Sync(), j.file.Close()); err != nil {
+		return fmt.Errorf("closing the journal: %w", err)
 	}
 	return nil
 }
