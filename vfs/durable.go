@@ -88,7 +88,7 @@ func RemoveAll(fsys FS, path string) error {
 	}
 	entries, readErr := fsys.ReadDir(path)
 	if readErr != nil {
-		return err // not a folder: the removal's own error says what is wrong
+		return errors.Join(err, readErr) // of a file the first says what is wrong, of a folder the second
 	}
 	for _, entry := range entries {
 		child := filepath.Join(path, entry.Name())
