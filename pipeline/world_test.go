@@ -1,0 +1,383 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"andrea/enginetest"
+	"andrea/model"
+	"andrea/pipeline"
+)
+
+// A world is a coordinator, a worker, a network and a disk in one goroutine. Every
+// choice (lost messages, their order of arrival, when the power fails) comes from a
+// seed. It is written against the state machines only, so it says what the runner
+// owes them.
+
+// tinyJob is a job that trains in milliseconds: 2 layers, 4 lanes of 2 microbatches.
+func tinyJob(t testing.TB) *pipeline.Plan {
+	t.Helper()
+	spec, err := pipeline.ParseJobSpec([]byte(`
+name: tiny
+model: {d_model: 8, n_head: 2, n_layer: 1, context: 4}
+data: {path: nowhere, validation: 0.1}
+batch: {tokens_per_step: 32, microbatch: 1, lanes: 4}
+optimizer: {warmup_steps: 2, lr: 1e-2, min_lr: 1e-3}
+steps: 7
+eval: {every: 3, windows: 2}
+checkpoint: {every: 2, keep_last: 2}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := pipeline.NewPlan(spec, pipeline.DatasetInfo{Fingerprint: "f", Tokenizer: "bytes", Vocab: 11, Tokens: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// token is token i of the world's dataset.
+func token(i uint64) uint32 { return uint32(i*i*7+i/3) % 11 }
+
+// disk is what survives a power cut.
+type disk struct {
+	journal     []byte
+	durable     int // bytes of journal that were synced
+	checkpoints map[int64]savedState
+	writes      int // counted, to choose when the power fails
+	failAt      int // the power fails instead of write number failAt; 0: never
+}
+
+type savedState struct {
+	digest model.Digest
+	record string
+	data   [3][]float32
+}
+
+var errPower = errors.New("the power failed")
+
+// write counts one durable act.
+func (d *disk) write() {
+	d.writes++
+	if d.writes == d.failAt {
+		panic(errPower)
+	}
+}
+
+// crash forgets what was not synced, except torn bytes of it.
+func (d *disk) crash(rng *rand.Rand) {
+	kept := d.durable
+	if lost := len(d.journal) - d.durable; lost > 0 {
+		kept += rng.IntN(lost + 1)
+	}
+	d.journal, d.durable = d.journal[:kept], kept
+}
+
+type world struct {
+	t           testing.TB
+	plan        *pipeline.Plan
+	rng         *rand.Rand
+	disk        *disk
+	coordinator *pipeline.Coordinator
+	worker      *pipeline.Worker
+	engine      model.Engine
+	journal     *pipeline.Journal
+	start       pipeline.Start
+	restored    savedState
+	snapshot    savedState
+	toC         []pipeline.Message
+	toW         []pipeline.Message
+	results     []pipeline.CoordinatorEvent
+	saving      *pipeline.WriteCheckpoint
+	outcome     *pipeline.Outcome
+	left        bool
+	leftErr     error
+	steps       []pipeline.StepDone
+	events      int
+	loss        float64 // probability that a message is lost
+	stopAt      int     // event at which a stop is requested; 0: never
+	poison      func(step int64, lane int) bool
+}
+
+// newWorld starts processes on a disk, as a restart after a crash does.
+func newWorld(t testing.TB, plan *pipeline.Plan, d *disk, seed uint64) *world {
+	t.Helper()
+	w := &world{t: t, plan: plan, rng: rand.New(rand.NewPCG(seed, 1)), disk: d}
+	journal, err := pipeline.ParseJournal(d.journal)
+	if err != nil {
+		t.Fatalf("the journal that the crash left cannot be read: %v\n%s", err, d.journal)
+	}
+	d.journal = d.journal[:len(d.journal)-journal.Torn]
+	d.durable = len(d.journal)
+	w.journal = journal
+	w.start = pipeline.Start{Journal: journal}
+	for step, s := range d.checkpoints {
+		if s.record != journal.CommitDigest(step) {
+			t.Fatalf("checkpoint %d is on disk, its record is not in the journal", step)
+		}
+		if step >= w.start.Step {
+			w.start.Step, w.start.Digest, w.start.Checkpoint, w.restored = step, s.digest, true, s
+		}
+	}
+	w.coordinator = pipeline.NewCoordinator(plan, w.start)
+	w.worker = pipeline.NewWorker("plain-fp32-n1", "test")
+	return w
+}
+
+// run lets the world turn until the run has ended, and reports a power failure.
+func (w *world) run() (failed bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r != errPower {
+				panic(r)
+			}
+			failed = true
+			w.disk.crash(w.rng)
+		}
+	}()
+	for w.outcome == nil {
+		if w.events++; w.events > 200000 {
+			w.t.Fatalf("no end in sight: %+v", w.coordinator.Status())
+		}
+		w.turn()
+	}
+	return false
+}
+
+// turn lets one thing happen.
+func (w *world) turn() {
+	if len(w.results) > 0 {
+		event := w.results[0]
+		w.results = w.results[1:]
+		w.do(w.coordinator.Handle(event))
+		return
+	}
+	if w.events == w.stopAt {
+		w.do(w.coordinator.Handle(pipeline.StopRequested{Reason: "test"}))
+		return
+	}
+	switch w.rng.IntN(6) {
+	case 0:
+		w.do(w.coordinator.Tick())
+		if !w.left {
+			w.reply(w.worker.Tick())
+		}
+	case 1, 2:
+		if m, ok := w.take(&w.toC); ok {
+			w.do(w.coordinator.Handle(pipeline.FromWorker{Worker: "w", Incarnation: "1", Message: m}))
+		}
+	case 3:
+		if m, ok := w.take(&w.toW); ok && !w.left {
+			w.reply(w.worker.Handle(pipeline.Received{Message: m}))
+		}
+	case 4:
+		if !w.left {
+			w.work()
+		}
+	case 5:
+		w.save()
+	}
+}
+
+// take delivers the next message, unless it is lost; sometimes it arrives twice.
+func (w *world) take(queue *[]pipeline.Message) (pipeline.Message, bool) {
+	if len(*queue) == 0 {
+		return nil, false
+	}
+	m := (*queue)[0]
+	if w.rng.Float64() < w.loss {
+		if w.rng.IntN(2) == 0 {
+			return m, true // and stays in the queue
+		}
+		*queue = (*queue)[1:]
+		return nil, false
+	}
+	*queue = (*queue)[1:]
+	return m, true
+}
+
+// do executes the coordinator's effects.
+func (w *world) do(effects []pipeline.CoordinatorEffect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case pipeline.Send:
+			w.toW = append(w.toW, e.Message)
+		case pipeline.WriteIntent:
+			line, err := w.journal.AppendIntent(e.Intent)
+			w.append(line, err)
+			w.sync()
+			w.results = append(w.results, pipeline.IntentDurable{Step: e.Intent.Step})
+		case pipeline.WriteCommit:
+			line, err := w.journal.AppendCommit(e.Record)
+			w.append(line, err)
+			w.steps = append(w.steps, pipeline.StepDone{Record: e.Record})
+		case pipeline.WriteCheckpoint:
+			w.sync()
+			w.saving = &e
+		case pipeline.Announce:
+			if s, ok := e.Notice.(pipeline.StepDone); ok {
+				w.steps = append(w.steps, s)
+			}
+		case pipeline.End:
+			w.outcome = &e.Outcome
+		}
+	}
+}
+
+func (w *world) append(line []byte, err error) {
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.disk.journal = append(w.disk.journal, line...)
+	w.disk.write()
+}
+
+func (w *world) sync() {
+	w.disk.write()
+	w.disk.durable = len(w.disk.journal)
+}
+
+// save finishes the checkpoint that is being written.
+func (w *world) save() {
+	if w.saving == nil {
+		return
+	}
+	e := w.saving
+	w.saving = nil
+	if w.snapshot.digest != e.Digest {
+		w.t.Fatalf("the snapshot of step %d is not the state that was confirmed", e.Step)
+	}
+	w.disk.write()
+	s := w.snapshot
+	s.record = w.journal.CommitDigest(e.Step)
+	w.disk.checkpoints[e.Step] = s
+	w.disk.write()
+	w.results = append(w.results, pipeline.CheckpointWritten{Step: e.Step})
+}
+
+// reply executes what Handle and Tick of the worker return.
+func (w *world) reply(effects []pipeline.WorkerEffect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case pipeline.Reply:
+			w.toC = append(w.toC, e.Message)
+		case pipeline.Leave:
+			w.left, w.leftErr = true, e.Err
+		}
+	}
+}
+
+// work executes the engine's work.
+func (w *world) work() {
+	for _, effect := range w.worker.Work() {
+		event, err := w.execute(effect)
+		if err != nil {
+			event = pipeline.EngineFailed{Err: err}
+		}
+		if event != nil {
+			w.reply(w.worker.Handle(event))
+		}
+	}
+}
+
+func (w *world) execute(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) {
+	switch e := effect.(type) {
+	case pipeline.OpenEngine:
+		return w.open(e)
+	case pipeline.Zero:
+		return nil, w.engine.Zero(e.Slot)
+	case pipeline.Fold:
+		return nil, w.engine.Fold(e.Dst, e.Src)
+	case pipeline.Accumulate:
+		numbers, err := w.plan.Sampler.Append(nil, uint64(e.Step), e.Lane, e.Microbatch)
+		if err != nil {
+			return nil, err
+		}
+		b := w.batch(numbers)
+		loss, err := w.engine.Accumulate(e.Slot, b)
+		if w.poison != nil && w.poison(e.Step, e.Lane) {
+			loss.Sum = loss.Sum / 0 * 0 // a sum that is no number
+		}
+		return pipeline.Accumulated{Loss: loss, TokenDigest: model.TokenDigestOf(e.Microbatch*len(b.Tokens), b.Tokens)}, err
+	case pipeline.Measure:
+		m := pipeline.Measured{StateDigest: w.stateDigest()}
+		m.GradDigest, _ = w.engine.GradDigest(0, 0)
+		sum, err := w.engine.SumSquares(0, 0)
+		m.SumSquares = []pipeline.Float{pipeline.Float(sum)}
+		return m, err
+	case pipeline.Update:
+		digest, err := w.engine.Update(0, e.Scale, e.Hyper)
+		return pipeline.Updated{Digest: digest}, err
+	case pipeline.EvalWindow:
+		loss, err := w.engine.Eval(w.batch(w.plan.ValidationWindows[e.Window : e.Window+1]))
+		return pipeline.WindowEvaluated{Loss: loss}, err
+	case pipeline.TakeSnapshot:
+		w.snapshot = savedState{digest: w.stateDigest()}
+		for i := range w.snapshot.data {
+			w.snapshot.data[i] = make([]float32, w.plan.Layout.Size)
+		}
+		return pipeline.SnapshotCopied{}, w.engine.Save(0, w.snapshot.data[0], w.snapshot.data[1], w.snapshot.data[2])
+	}
+	w.t.Fatalf("unknown effect %T", effect)
+	return nil, nil
+}
+
+func (w *world) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
+	config, err := pipeline.ConfigOf(e.Job)
+	if err != nil {
+		return nil, err
+	}
+	w.engine = enginetest.NewPlain(config, e.Job.Batch.Microbatch, model.Slots(e.Job.Batch.Lanes))
+	n := w.plan.Layout.Size
+	data := w.restored.data
+	if e.Digest == (model.Digest{}) {
+		data = [3][]float32{make([]float32, n), make([]float32, n), make([]float32, n)}
+		w.plan.Layout.InitBucket(e.Job.Seed, 0, data[0])
+	}
+	err = w.engine.Load(0, data[0], data[1], data[2])
+	return pipeline.StateLoaded{Digest: w.stateDigest()}, err
+}
+
+func (w *world) stateDigest() model.Digest {
+	d, err := w.engine.StateDigest(0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+func (w *world) batch(windows []uint64) model.Batch {
+	b := model.Batch{Windows: len(windows), T: w.plan.Model.Context}
+	for _, number := range windows {
+		start, n := w.plan.Index.Span(number)
+		for i := range uint64(n) {
+			b.Tokens = append(b.Tokens, token(start+i))
+		}
+	}
+	return b
+}
+
+// newDisk is an empty disk.
+func newDisk() *disk { return &disk{checkpoints: map[int64]savedState{}} }
+
+// stripTimes removes what may differ between two runs of one job.
+func stripTimes(t testing.TB, journal []byte) string {
+	t.Helper()
+	j, err := pipeline.ParseJournal(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	for _, r := range j.Steps {
+		i, c := r.Intent, r.Commit
+		b.WriteString(i.RootDigest.String())
+		if c != nil {
+			b.WriteString(" " + c.StateDigest.String())
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
