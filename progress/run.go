@@ -1,0 +1,124 @@
+package progress
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"andrea/pipeline"
+)
+
+const (
+	recentSteps = 15  // whose median time the ETA is made of
+	smoothing   = 0.9 // how much of the smoothed loss stays at every step
+)
+
+// run is what has been seen of a run so far.
+type run struct {
+	steps  int64 // of the whole job
+	last   pipeline.StepDone
+	seen   int64 // steps
+	again  int64 // of them computed again
+	tokens int64
+	time   float64   // seconds
+	recent []float64 // seconds of the newest steps
+	val    *pipeline.Float
+	curve  curve
+
+	lossSum, lossWeight float64 // smoothed loss = sum / weight
+}
+
+// add takes the next step in.
+func (r *run) add(done pipeline.StepDone) {
+	record := done.Record
+	r.last = done
+	r.seen++
+	if done.Again {
+		r.again++
+	}
+	r.tokens += record.Tokens
+	r.time += record.Seconds
+	if len(r.recent) == recentSteps {
+		r.recent = slices.Delete(r.recent, 0, 1)
+	}
+	r.recent = append(r.recent, record.Seconds)
+	if record.ValLoss != nil {
+		r.val = record.ValLoss
+	}
+	r.smooth(float64(record.Loss))
+	r.curve.add(record)
+}
+
+// smooth takes a loss into the exponential moving average, whose weights of 0.1·0.9^age are divided by
+// their sum, so that the first losses count in full. A loss that is no number is left out.
+func (r *run) smooth(loss float64) {
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return
+	}
+	r.lossSum = float64(smoothing*r.lossSum) + float64((1-smoothing)*loss)
+	r.lossWeight = float64(smoothing*r.lossWeight) + (1 - smoothing)
+}
+
+// part is how much of the job is done, 0 to 1.
+func (r *run) part() float64 {
+	if r.steps < 1 {
+		return 0
+	}
+	return float64(r.last.Record.Step) / float64(r.steps)
+}
+
+// eta is the time in seconds that the remaining steps will take if each takes the median of the newest
+// ones; NaN before the first. The median is not moved by a step that also computed a validation loss.
+func (r *run) eta() float64 {
+	if len(r.recent) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(r.recent))
+	middle := len(sorted) / 2
+	median := (sorted[middle] + sorted[len(sorted)-1-middle]) / 2
+	return median * float64(max(0, r.steps-r.last.Record.Step))
+}
+
+// fields are the parts of the text row.
+func (r *run) fields() []field {
+	if r.seen == 0 {
+		return []field{{fmt.Sprintf("%d steps to do", max(0, r.steps)), 0}, {"computing the first", 1}}
+	}
+	record := r.last.Record
+	step := fmt.Sprintf("step %d/%d", record.Step, r.steps)
+	if r.last.Again {
+		step += " (again)"
+	}
+	fields := []field{{step, 0}, {"loss " + formatLoss(float64(record.Loss), 3), 1}}
+	if r.val != nil {
+		fields = append(fields, field{"val " + formatLoss(float64(*r.val), 3), 4})
+	}
+	return append(fields,
+		field{"norm " + formatLoss(float64(record.GradNorm), 2), 5},
+		field{"lr " + formatTiny(float64(record.LR)), 6},
+		field{formatCount(record.TokensPerSecond) + " tok/s", 3},
+		field{"ETA " + formatSeconds(r.eta()), 2})
+}
+
+// rows are the two live rows.
+func (r *run) rows(width int) []row {
+	smoothed := ""
+	if r.lossWeight > 0 {
+		smoothed = "smoothed loss " + formatLoss(r.lossSum/r.lossWeight, 3)
+	}
+	return []row{plainRow(fit(r.fields(), width)), barRow(r.part(), smoothed, width)}
+}
+
+// summary is what is said of the run when it ends.
+func (r *run) summary() string {
+	again := ""
+	if r.again > 0 {
+		again = fmt.Sprintf(", %d of them computed again,", r.again)
+	}
+	unit := "steps"
+	if r.seen == 1 {
+		unit = "step"
+	}
+	return fmt.Sprintf("%s %s%s in %s, %s tokens/s", formatCount(float64(r.seen)), unit, again,
+		formatSeconds(r.time), formatCount(float64(r.tokens)/r.time))
+}
