@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"unicode/utf8"
 
@@ -107,9 +106,6 @@ func parseInfo(data []byte) (Info, error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&info); err != nil {
 		return Info{}, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Info{}, errors.New("something follows the JSON object")
 	}
 	if err := info.check(); err != nil {
 		return Info{}, err

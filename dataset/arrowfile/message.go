@@ -153,6 +153,9 @@ func (f *flat) listField(field int) (column, error) {
 	if at := f.field(integer, 1); at != 0 {
 		signed = f.u8(at) != 0
 	}
+	if _, count := f.vector(item, 5, 4); count != 0 {
+		f.bad = true
+	}
 	if f.bad || kind != typeInt || signed || bits != 16 && bits != 32 {
 		return column{}, fmt.Errorf("schema: column %q: want items of non-null uint16 or uint32", columnName)
 	}
@@ -160,12 +163,13 @@ func (f *flat) listField(field int) (column, error) {
 	return col, nil
 }
 
-// plainField returns name and type of a field; one that is nullable or has a dictionary is bad.
+// plainField returns name and type of a field; one that is nullable, or has a dictionary or metadata
+// of its own, is bad.
 func (f *flat) plainField(field int) (name string, kind uint8) {
 	if at := f.field(field, 1); at != 0 && f.u8(at) != 0 {
 		f.bad = true
 	}
-	if f.field(field, 4) != 0 {
+	if f.field(field, 4) != 0 || f.field(field, 6) != 0 {
 		f.bad = true
 	}
 	if at := f.field(field, 2); at != 0 {

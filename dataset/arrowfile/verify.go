@@ -75,7 +75,8 @@ func (d *Dataset) verifyShard(ctx context.Context, i int, batches []placedBatch)
 
 // verifySum compares the SHA-256 of a shard.
 func (d *Dataset) verifySum(ctx context.Context, i int) error {
-	sum, buf, shard := sha256.New(), make([]byte, 1<<20), d.info.Shards[i]
+	sum, shard := sha256.New(), d.info.Shards[i]
+	buf := make([]byte, min(shard.Bytes, 1<<20))
 	for at := int64(0); at < shard.Bytes; at += int64(len(buf)) {
 		if err := ctx.Err(); err != nil {
 			return err
