@@ -31,13 +31,9 @@ func withCheckpoints(t *testing.T, steps ...int) *crashfs.FS {
 	return fsys
 }
 
-// afterwards gives the file systems that may be found after the crash of fsys.
-func afterwards(fsys *crashfs.FS) []*crashfs.FS {
-	all := []*crashfs.FS{fsys.Crash(), fsys.Kill()}
-	for seed := range uint64(4) {
-		all = append(all, fsys.CrashRandom(seed))
-	}
-	return all
+// afterwards gives file systems that may be found after the crash of fsys in operation k.
+func afterwards(fsys *crashfs.FS, k int) []*crashfs.FS {
+	return []*crashfs.FS{fsys.Crash(), fsys.Kill(), fsys.CrashRandom(uint64(2 * k)), fsys.CrashRandom(uint64(2*k + 1))}
 }
 
 // newestAfter restarts the owner on fsys, checks that every checkpoint is intact and holds the state of
@@ -92,7 +88,7 @@ func TestCrashAnywhere(t *testing.T) {
 		if fsys.Fired() == (err == nil) && err == nil {
 			t.Fatalf("crash in operation %d: no error", k)
 		}
-		for i, left := range afterwards(fsys) {
+		for i, left := range afterwards(fsys, k) {
 			steps := newestAfter(t, left)
 			allowed := [][]int{{1, 2}, {1, 2, 3}}
 			if committed {
@@ -130,7 +126,7 @@ func TestErrorAnywhere(t *testing.T) {
 			t.Fatalf("operation %d failed: checkpoints %v are left", k, steps)
 		}
 		must(t, saveAndRetain(fsys, 3))
-		for i, left := range afterwards(fsys) {
+		for i, left := range afterwards(fsys, k) {
 			if steps := newestAfter(t, left); !slices.Equal(steps, []int{2, 3}) {
 				t.Fatalf("operation %d failed: after another attempt, variant %d, checkpoints %v", k, i, steps)
 			}
@@ -147,7 +143,7 @@ func TestCrashWhileReplacingADamagedOne(t *testing.T) {
 		store := owned(t, fsys, dir)
 		fsys.Inject(crashfs.CrashAt(k))
 		err := newState(tiny(), 2).save(store, 2)
-		for i, left := range afterwards(fsys) {
+		for i, left := range afterwards(fsys, k) {
 			r, damages, openErr := owned(t, left, dir).Newest(nil)
 			must(t, openErr)
 			if step := r.Manifest().Step; step != 2 && (err == nil || step != 1) {

@@ -10,10 +10,10 @@ import (
 	"andrea/vfs"
 )
 
-// tiny has 632 parameters in one bucket.
+// tiny has 304 parameters in one bucket.
 func tiny() model.Config {
 	c := model.DefaultSwitches()
-	c.DModel, c.NHead, c.NLayer, c.Context, c.Vocab = 4, 2, 2, 6, 11
+	c.DModel, c.NHead, c.NLayer, c.Context, c.Vocab = 4, 2, 1, 6, 11
 	return c
 }
 

@@ -3,6 +3,7 @@ package dirstore_test
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os/exec"
 	"path/filepath"
@@ -103,23 +104,14 @@ func TestPythonReadsTheTensors(t *testing.T) {
 import struct, sys, safetensors.numpy as st
 w = st.load_file(sys.argv[1] + "/model.safetensors")
 o = st.load_file(sys.argv[1] + "/optimizer.safetensors")
-print(len(w), len(o), w["layer1.mlp_fc1"].shape, struct.pack("<f", w["wte"][1, 2]).hex(), struct.pack("<f", o["v.wte"][1, 2]).hex())`
+print(len(w), len(o), w["layer0.mlp_fc1"].shape, struct.pack("<f", w["wte"][1, 2]).hex(), struct.pack("<f", o["v.wte"][1, 2]).hex())`
 	out, err := exec.Command("python3", "-c", script, store.Path(3)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	hex := func(x float32) string {
-		bits := math.Float32bits(x)
-		const digits = "0123456789abcdef"
-		var b strings.Builder
-		for range 4 {
-			b.WriteByte(digits[bits>>4&15])
-			b.WriteByte(digits[bits&15])
-			bits >>= 8
-		}
-		return b.String()
-	}
-	want := "14 28 (16, 4) " + hex(s.params[6]) + " " + hex(s.v[6])
+	bits := func(x float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)) }
+	n := len(s.layout.Tensors)
+	want := fmt.Sprintf("%d %d (16, 4) %x %x", n, 2*n, bits(s.params[6]), bits(s.v[6]))
 	if got := strings.TrimSpace(string(out)); got != want {
 		t.Fatalf("Python reads %q, want %q", got, want)
 	}
