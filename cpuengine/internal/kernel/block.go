@@ -41,7 +41,7 @@ func packEdge(dst []float32, src Matrix, width int) {
 // packed slab into C, whose columns are those of the whole slab.
 func (p *Path) mulBlock(s *scratch, c, a Matrix, slab []float32, cut cut, first, last int, add bool) {
 	full := c.Rows / p.rows
-	main, tail := p.strips(s, a, full)
+	main, tail := p.strips(s, a, full, last-first)
 	k := a.Cols
 	for i := first; i < last; i++ {
 		part := cut.at(i)
@@ -77,24 +77,30 @@ func (p *Path) edge(s *scratch, run panelFunc, a strip, k int, b, c []float32, s
 	}
 }
 
-// strips prepares a block of A: full whole row blocks, read in place unless A is transposed,
-// and the rows after them, packed and padded with zeros.
-func (p *Path) strips(s *scratch, a Matrix, full int) (main, tail strip) {
+// packFrom is the number of panels from which on it pays to pack a transposed A: each then
+// reads the block again, k rows far apart, which keeps hitting the same few cache sets.
+const packFrom = 3
+
+// strips prepares a block of A for that many panels: full whole row blocks, read in place
+// where that is fast, and the rows after them, packed and padded with zeros.
+func (p *Path) strips(s *scratch, a Matrix, full, panels int) (main, tail strip) {
 	k, whole := a.Cols, full*p.rows
 	if whole < a.Rows {
-		rest := a.block(whole, 0, a.Rows-whole, k)
 		tail = strip{s.tail, 1, p.rows, 0}
 		dst := s.tail[:k*p.rows]
 		clear(dst)
-		packEdge(dst, rest.T(), p.rows)
+		packEdge(dst, a.block(whole, 0, a.Rows-whole, k).T(), p.rows)
 	}
-	if !a.Transposed {
-		return strip{a.Data, a.Stride, 1, p.rows * a.Stride}, tail
-	}
-	// Reading k rows far apart would keep hitting the same few cache sets.
-	main = strip{s.a, 1, p.rows, k * p.rows}
-	if full > 0 {
-		p.packColumns(s.a, main.blockStride, a.Data, a.Stride, k, full, p.rows)
+	switch {
+	case !a.Transposed:
+		main = strip{a.Data, a.Stride, 1, p.rows * a.Stride}
+	case panels < packFrom:
+		main = strip{a.Data, 1, a.Stride, p.rows}
+	default:
+		main = strip{s.a, 1, p.rows, k * p.rows}
+		if full > 0 {
+			p.packColumns(s.a, main.blockStride, a.Data, a.Stride, k, full, p.rows)
+		}
 	}
 	return main, tail
 }

@@ -2,14 +2,14 @@ package kernel
 
 import "andrea/cpuengine/internal/pool"
 
-// Block sizes. A slab of B (blockK x blockN floats, 2.3 MB) is shared by all workers; a
-// worker's block of A (blockM x blockK, 98 KB) stays in its L2 cache while the panels of the
+// Block sizes. A slab of B (blockK x blockN floats, 1.5 MB) is shared by all workers; a
+// worker's block of A (blockM x blockK, 128 KB) stays in its L2 cache while the panels of the
 // slab pass by. Products on one worker alone use a smaller slab of their own.
 const (
 	blockM      = 64
-	blockK      = 384
-	blockN      = 1536
-	localBlockN = 384
+	blockK      = 512
+	blockN      = 768
+	localBlockN = 192
 
 	// tasksPerWorker is how many pieces a product is cut into at least, when its rows allow
 	// it, so that a worker whose core is busy elsewhere does not hold up the others.

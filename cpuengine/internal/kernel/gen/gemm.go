@@ -29,6 +29,7 @@ func (e *emitter) panel(vectors int) {
 	e.op("MOVQ", e.param("b_base"), "DI")
 	e.op("MOVQ", e.param("k"), "AX")
 	e.overK(vectors)
+	e.op("MOVQ", "DX", "AX")
 	e.tile(vectors, "VMOVUPS", true)
 	e.op("ADDQ", "R12", "R13")
 	e.op("MOVQ", "AX", "DX") // tile left it one past the last row
@@ -42,19 +43,21 @@ func (e *emitter) startTile(vectors int) {
 	zero, ready := e.label("zero"), e.label("ready")
 	e.op("TESTQ", "CX", "CX")
 	e.op("JZ", zero)
+	e.op("MOVQ", "DX", "AX")
 	e.tile(vectors, "VMOVUPS", false)
+	e.tile(vectors, "PREFETCHT0", false) // of the next block: its loads would stall this loop's end
 	e.op("JMP", ready)
 	e.place(zero)
 	for i := range e.rows * vectors {
 		e.zero(i)
 	}
+	e.op("MOVQ", "DX", "AX")
 	e.tile(vectors, "PREFETCHT0", false) // the lines that the tile will be stored to
 	e.place(ready)
 }
 
-// tile walks with AX over the rows of the tile of C: loads, prefetches or stores them.
+// tile walks with AX over the rows of a tile of C: loads, prefetches or stores them.
 func (e *emitter) tile(vectors int, op string, store bool) {
-	e.op("MOVQ", "DX", "AX")
 	for r := range e.rows {
 		for j := range vectors {
 			at, acc := fmt.Sprintf("%d(AX)", j*e.bytes()), e.v(r*vectors+j)
