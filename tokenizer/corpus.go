@@ -19,15 +19,26 @@ func newCorpus(l *lexicon, keys [][]byte) *corpus {
 		c.size[i] = uint8(len(k))
 	}
 	t := newTrie(keys, ids)
+	var found [maxCandidateBytes]uint32
+	total := 0
+	l.places(func(at uint32, rest []byte) {
+		n := len(t.matches(found[:0], rest))
+		c.per[at] = uint8(n)
+		total += n
+	})
+	c.match = make([]uint32, 0, total) // counted first: grown by append, it would need twice the memory for a while
+	l.places(func(_ uint32, rest []byte) { c.match = t.matches(c.match, rest) })
+	return c
+}
+
+// places visits every byte of every word, in order, with the rest of its word.
+func (l *lexicon) places(visit func(at uint32, rest []byte)) {
 	for w := range l.len() {
 		end := l.start[w+1]
 		for at := l.start[w]; at < end; at++ {
-			before := len(c.match)
-			c.match = t.matches(c.match, l.text[at:end])
-			c.per[at] = uint8(len(c.match) - before)
+			visit(at, l.text[at:end])
 		}
 	}
-	return c
 }
 
 // tally is what one round finds out about each candidate.

@@ -42,7 +42,9 @@ func (l *lexicon) find(t *testing.T, word string) int {
 func TestWorkedExampleVarietiesAndCuts(t *testing.T) {
 	l := lexiconOf(workedText)
 	m := l.mirrored()
-	forward, backward, cut := l.varieties(l.order()), m.varieties(m.order()), l.cuts()
+	forward, backward, cut := make([]uint32, len(l.text)), make([]uint32, len(l.text)), l.cuts()
+	l.varieties(l.order(), forward)
+	m.varieties(m.order(), backward)
 	for _, c := range []struct {
 		word, cuts string
 		f, b       []uint32

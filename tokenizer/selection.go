@@ -38,7 +38,10 @@ func (s *selection) grow(top int) error {
 			return nil
 		}
 		slices.SortFunc(found, func(a, b uint32) int {
-			return cmp.Or(cmp.Compare(gain[b], gain[a]), s.tie(a, b))
+			if c := cmp.Compare(gain[b], gain[a]); c != 0 {
+				return c
+			}
+			return s.tie(a, b)
 		})
 		n := min(max(32, s.size/4), top-s.size, len(found))
 		s.set(found[:n], true)
@@ -56,7 +59,10 @@ func (s *selection) prune(n int) error {
 		loss := s.corpus.round(s.member).loss
 		members := s.members()
 		slices.SortFunc(members, func(a, b uint32) int {
-			return cmp.Or(cmp.Compare(loss[a], loss[b]), s.tie(b, a))
+			if c := cmp.Compare(loss[a], loss[b]); c != 0 {
+				return c
+			}
+			return s.tie(b, a)
 		})
 		over := s.size - n
 		s.set(members[:min(max(16, 3*over/10), over)], false)

@@ -3,11 +3,11 @@ package tokenizer
 // minVariety is the least variety at a boundary: a certain continuation is none.
 const minVariety = 2
 
-// varieties returns the letter variety after every prefix: for the prefix that ends with the byte text[i], element i is
-// the number of distinct letters that follow that prefix over all words, the end of a word counting as one letter.
-// Elements inside a letter mean nothing.
-func (l *lexicon) varieties(order []uint32) []uint32 {
-	v := make([]uint32, len(l.text))
+// varieties fills v, of the length of text, with the letter variety after every prefix: for the prefix that ends with the
+// byte text[i], element i is the number of distinct letters that follow that prefix over all words, the end of a word
+// counting as one letter. Elements inside a letter mean nothing.
+func (l *lexicon) varieties(order, v []uint32) {
+	clear(v)
 	for w := range l.len() {
 		v[l.start[w+1]-1] = 1 // the end; a word is the first of all words that begin with it
 	}
@@ -17,7 +17,6 @@ func (l *lexicon) varieties(order []uint32) []uint32 {
 		}
 	})
 	l.walk(order, func(at, node, _ uint32) { v[at] = v[node] })
-	return v
 }
 
 const noNode = 1<<32 - 1
@@ -52,9 +51,9 @@ func (l *lexicon) walk(order []uint32, visit func(at, node, parent uint32)) {
 
 // peaks returns the boundaries that peaks of variety propose: element i is whether a word is cut before its byte i of
 // text. With F_x the variety after x of the word's n letters, x = 1..n-1, that is where F_x is at least minVariety,
-// above F_(x-1) and not below F_(x+1); F_0 and F_n count as -1.
-func (l *lexicon) peaks(order []uint32) []bool {
-	v := l.varieties(order)
+// above F_(x-1) and not below F_(x+1); F_0 and F_n count as -1. It uses v, of the length of text, as scratch.
+func (l *lexicon) peaks(order, v []uint32) []bool {
+	l.varieties(order, v)
 	cut := make([]bool, len(l.text), len(l.text)+1)
 	for w := range l.len() {
 		end := l.start[w+1]
@@ -78,9 +77,10 @@ func (l *lexicon) peaks(order []uint32) []bool {
 // cuts returns where words are cut: at peaks of the variety after a prefix, at peaks of the variety before a suffix, and
 // at both ends. Element i is for byte i of text, with one more for the end.
 func (l *lexicon) cuts() []bool {
-	cut := l.peaks(l.order())
+	v := make([]uint32, len(l.text))
+	cut := l.peaks(l.order(), v)
 	m := l.mirrored()
-	back := m.peaks(m.order())
+	back := m.peaks(m.order(), v)
 	for w := range l.len() {
 		start, end := l.start[w], l.start[w+1]
 		cut[start] = true
