@@ -114,31 +114,40 @@ func TestRenamedFolderIsRefused(t *testing.T) {
 	}
 }
 
-// A forged checkpoint, whose manifest has right sums for wrong tensors, is refused all the same.
-func TestStateDigestIsRecomputed(t *testing.T) {
-	fsys := withCheckpoints(t, 1)
-	folder := filepath.Join(dir, "step-00000001")
-	weights := filepath.Join(folder, checkpoints.ModelFile)
-	rewrite(func(data []byte) []byte {
-		data[len(data)-1] ^= 1
-		return data
-	})(t, fsys, weights)
-	changed, err := vfs.ReadFile(fsys, weights, 1<<20)
-	must(t, err)
+// forge writes the manifest of a checkpoint anew, with another SHA-256 for model.safetensors.
+func forge(t *testing.T, fsys vfs.FS, folder, sha256 string) {
+	t.Helper()
 	rewrite(func(data []byte) []byte {
 		m, err := checkpoints.Parse(data)
 		must(t, err)
 		for i := range m.Files {
 			if m.Files[i].Name == checkpoints.ModelFile {
-				m.Files[i].SHA256 = checkpoints.SHA256Hex(changed)
+				m.Files[i].SHA256 = sha256
 			}
 		}
 		forged, err := checkpoints.Marshal(m)
 		must(t, err)
 		return forged
 	})(t, fsys, filepath.Join(folder, checkpoints.ManifestFile))
-	if _, err := dirstore.Open(fsys, dir).Verify(1); err == nil || !strings.Contains(err.Error(), "digest") {
-		t.Fatalf("error %v", err)
+}
+
+// The sum of a file and the digest of the state guard each other: neither alone is believed.
+func TestForgedManifests(t *testing.T) {
+	fsys := withCheckpoints(t, 1, 2)
+	forge(t, fsys, filepath.Join(dir, "step-00000001"), checkpoints.SHA256Hex(nil))
+	if _, err := dirstore.Open(fsys, dir).Verify(1); err == nil || !strings.Contains(err.Error(), "model.safetensors: has SHA-256") {
+		t.Fatalf("right tensors, wrong sum: error %v", err)
+	}
+	folder := filepath.Join(dir, "step-00000002")
+	var changed []byte
+	rewrite(func(data []byte) []byte {
+		data[len(data)-1] ^= 1
+		changed = data
+		return data
+	})(t, fsys, filepath.Join(folder, checkpoints.ModelFile))
+	forge(t, fsys, folder, checkpoints.SHA256Hex(changed))
+	if _, err := dirstore.Open(fsys, dir).Verify(2); err == nil || !strings.Contains(err.Error(), "their state has digest") {
+		t.Fatalf("wrong tensors, right sum: error %v", err)
 	}
 }
 
