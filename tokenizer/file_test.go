@@ -168,6 +168,12 @@ func TestFileSizesAreCapped(t *testing.T) {
 	}
 }
 
+func TestBuildRefusesTooManySegments(t *testing.T) {
+	if _, err := build(make([][]byte, MaxSegments+1), nil); err == nil || !strings.Contains(err.Error(), "16 bits") {
+		t.Errorf("65280 segments: %v", err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, tok := range samples(f) {
 		f.Add(tok.Marshal())
