@@ -1,18 +1,18 @@
 package enginetest
 
-// place finds the rows of one query: head h, position i of window w.
+// place is one query: head h, position i of window w.
 type place struct{ w, h, i int }
 
-// slices of a qkv matrix for head h: the row of position j, at the offset of
-// queries (0), keys (1) or values (2).
+// at finds, in the row of position j of the same window of a qkv matrix, the
+// columns of the same head's query (part 0), key (1) or value (2).
 func (s Heads) at(p place, j, part int) (lo, hi int) {
 	d := s.Width()
 	lo = (p.w*s.T+j)*3*d + part*d + p.h*s.Dim
 	return lo, lo + s.Dim
 }
 
-// output finds the columns of head h in the row of position i of an [.., Width]
-// matrix.
+// output finds the columns of the head in the row of the query of a matrix of
+// Width columns.
 func (s Heads) output(p place) (lo, hi int) {
 	lo = (p.w*s.T+p.i)*s.Width() + p.h*s.Dim
 	return lo, lo + s.Dim

@@ -56,7 +56,7 @@ var opShapes = []opShape{
 	{1, 200, 1, 8, 61, 0.01},
 }
 
-func (s opShape) shape() Heads {
+func (s opShape) attentionShape() Heads {
 	return Heads{Windows: s.windows, T: s.t, Count: s.heads, Dim: s.headDim}
 }
 func (s opShape) rows() int  { return s.windows * s.t }
@@ -179,14 +179,14 @@ func runMulTN[F Float](ops OpTable[F], s opShape) []result {
 
 func runAttention[F Float](ops OpTable[F], s opShape) []result {
 	out := poison[F](s.rows() * s.width())
-	ops.Attention(out, operand[F](3*len(out), s.gain, 1), s.shape())
+	ops.Attention(out, operand[F](3*len(out), s.gain, 1), s.attentionShape())
 	return one("out", out)
 }
 
 func runAttentionBackward[F Float](ops OpTable[F], s opShape) []result {
 	n := s.rows() * s.width()
 	dqkv := poison[F](3 * n)
-	ops.AttentionBackward(dqkv, operand[F](n, 1, 1), operand[F](3*n, s.gain, 2), s.shape())
+	ops.AttentionBackward(dqkv, operand[F](n, 1, 1), operand[F](3*n, s.gain, 2), s.attentionShape())
 	return one("dqkv", dqkv)
 }
 
@@ -240,7 +240,7 @@ func checkOpRows(t tester, ops Ops, s opShape) {
 		}
 	}
 	out := poison[float32](s.rows() * d)
-	ops.Attention(out, qkv, s.shape())
+	ops.Attention(out, qkv, s.attentionShape())
 	for i, sum := range out {
 		if !(math.Abs(float64(sum)-1) < 1e-5) {
 			t.Fatalf("Attention at %+v: row %d, head %d adds up to %v, want 1", s, i/d, i%d/s.headDim, sum)
