@@ -237,7 +237,10 @@ func TestLearnerBudget(t *testing.T) {
 		doc    string
 		budget int64
 		want   int
-	}{{"abc", 3, 3}, {"abcd", 3, 3}, {"a你b", 3, 1}, {"a你b", 4, 4}, {"你", 2, 0}, {"a\xbd\xbd\xbd\xbd\xbd", 5, 2}, {"\U0001F642!", 4, 4}} {
+	}{
+		{"abc", 3, 3}, {"abcd", 3, 3}, {"a你b", 3, 1}, {"a你b", 4, 4}, {"你", 2, 0}, {"a\xbd\xbd\xbd\xbd\xbd", 5, 2},
+		{"\U0001F642!", 4, 4},
+	} {
 		l, err := NewLearner(Spec{Segments: 1}, c.budget)
 		if err != nil {
 			t.Fatal(err)
