@@ -16,9 +16,9 @@ func (p *Path) packPanel(slab []float32, b Matrix, part panel) {
 		clear(dst)
 		packEdge(dst, src, part.width)
 	case b.Transposed:
-		p.packRows(dst, 0, src.Data, src.Stride, k, 1, part.width)
+		p.packRows(dst, src.Data, src.Stride, k, part.width)
 	default:
-		p.packColumns(dst, 0, src.Data, src.Stride, k, 1, part.width)
+		p.packColumns(dst, src.Data, src.Stride, k, part.width)
 	}
 }
 
@@ -99,7 +99,7 @@ func (p *Path) strips(s *scratch, a Matrix, full, panels int) (main, tail strip)
 	default:
 		main = strip{s.a, 1, p.rows, k * p.rows}
 		if full > 0 {
-			p.packColumns(s.a, main.blockStride, a.Data, a.Stride, k, full, p.rows)
+			p.packStrip(s.a, main.blockStride, a.Data, a.Stride, k, full)
 		}
 	}
 	return main, tail

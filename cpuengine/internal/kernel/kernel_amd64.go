@@ -12,7 +12,10 @@ func avx512Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride 
 func avx512Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx512PackColumns(dst []float32, panelStride int, src []float32, stride, k, panels, width int)
+func avx512PackColumns(dst, src []float32, stride, k, width int)
+
+//go:noescape
+func avx512PackStrip(dst []float32, blockStride int, src []float32, stride, k, blocks int)
 
 //go:noescape
 func avx512Transpose(dst []float32, dstStride int, src []float32, srcStride, blocks int)
@@ -78,7 +81,10 @@ func avx2Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride in
 func avx2Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx2PackColumns(dst []float32, panelStride int, src []float32, stride, k, panels, width int)
+func avx2PackColumns(dst, src []float32, stride, k, width int)
+
+//go:noescape
+func avx2PackStrip(dst []float32, blockStride int, src []float32, stride, k, blocks int)
 
 //go:noescape
 func avx2Transpose(dst []float32, dstStride int, src []float32, srcStride, blocks int)

@@ -1075,39 +1075,123 @@ avx512Panel3_done7:
 	VZEROUPPER
 	RET
 
-// func avx512PackColumns(dst []float32, panelStride int, src []float32, stride, k, panels, width int)
-TEXT ·avx512PackColumns(SB), NOSPLIT, $0-88
+// func avx512PackColumns(dst, src []float32, stride, k, width int)
+TEXT ·avx512PackColumns(SB), NOSPLIT, $0-72
 	MOVQ dst_base+0(FP), DI
-	MOVQ panelStride+24(FP), R9
+	MOVQ src_base+24(FP), SI
+	MOVQ stride+48(FP), R8
+	MOVQ k+56(FP), AX
+	MOVQ width+64(FP), BX
+	SHLQ $2, R8
+	CMPQ BX, $48
+	JNE avx512PackColumns_next1
+avx512PackColumns_row2:
+	VMOVUPS 0(SI), Z0
+	PREFETCHT0 0(SI)(R8*8)
+	VMOVUPS 64(SI), Z1
+	PREFETCHT0 64(SI)(R8*8)
+	VMOVUPS 128(SI), Z2
+	PREFETCHT0 128(SI)(R8*8)
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	ADDQ R8, SI
+	ADDQ $192, DI
+	DECQ AX
+	JNZ avx512PackColumns_row2
+	VZEROUPPER
+	RET
+avx512PackColumns_next1:
+	CMPQ BX, $32
+	JNE avx512PackColumns_next3
+avx512PackColumns_row4:
+	VMOVUPS 0(SI), Z0
+	PREFETCHT0 0(SI)(R8*8)
+	VMOVUPS 64(SI), Z1
+	PREFETCHT0 64(SI)(R8*8)
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ R8, SI
+	ADDQ $128, DI
+	DECQ AX
+	JNZ avx512PackColumns_row4
+	VZEROUPPER
+	RET
+avx512PackColumns_next3:
+avx512PackColumns_row6:
+	VMOVUPS 0(SI), Z0
+	PREFETCHT0 0(SI)(R8*8)
+	VMOVUPS Z0, 0(DI)
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ AX
+	JNZ avx512PackColumns_row6
+	VZEROUPPER
+	RET
+avx512PackColumns_next5:
+
+// func avx512PackStrip(dst []float32, blockStride int, src []float32, stride, k, blocks int)
+TEXT ·avx512PackStrip(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), DI
+	MOVQ blockStride+24(FP), R9
 	MOVQ src_base+32(FP), SI
 	MOVQ stride+56(FP), R8
 	MOVQ k+64(FP), AX
-	MOVQ width+80(FP), BX
 	SHLQ $2, R8
 	SHLQ $2, R9
-	SHLQ $2, BX
-avx512PackColumns_row1:
-	MOVQ panels+72(FP), CX
+	LEAQ (R8)(R8*2), R12
+	SUBQ $4, AX
+	JLT avx512PackStrip_rest1
+avx512PackStrip_group3:
+	MOVQ blocks+72(FP), CX
 	MOVQ SI, R10
 	MOVQ DI, R11
-avx512PackColumns_panel2:
-	MOVQ R11, R13
-	LEAQ (R11)(BX*1), R12
-avx512PackColumns_piece3:
+	LEAQ (SI)(R8*8), R13
+avx512PackStrip_piece4:
 	VMOVUPS (R10), Y0
-	PREFETCHT0 (R10)(R8*8)
-	VMOVUPS Y0, (R13)
+	PREFETCHT0 (R13)
+	VMOVUPS (R10)(R8*1), Y1
+	PREFETCHT0 (R13)(R8*1)
+	VMOVUPS (R10)(R8*2), Y2
+	PREFETCHT0 (R13)(R8*2)
+	VMOVUPS (R10)(R12*1), Y3
+	PREFETCHT0 (R13)(R12*1)
+	VMOVUPS Y0, 0(R11)
+	VMOVUPS Y1, 32(R11)
+	VMOVUPS Y2, 64(R11)
+	VMOVUPS Y3, 96(R11)
 	ADDQ $32, R10
 	ADDQ $32, R13
-	CMPQ R13, R12
-	JNE avx512PackColumns_piece3
 	ADDQ R9, R11
 	DECQ CX
-	JNZ avx512PackColumns_panel2
-	ADDQ R8, SI
-	ADDQ BX, DI
-	DECQ AX
-	JNZ avx512PackColumns_row1
+	JNZ avx512PackStrip_piece4
+	LEAQ (SI)(R8*4), SI
+	ADDQ $128, DI
+	SUBQ $4, AX
+	JGE avx512PackStrip_group3
+avx512PackStrip_rest1:
+	ADDQ $4, AX
+	JZ avx512PackStrip_done2
+	SUBQ $1, AX
+avx512PackStrip_group5:
+	MOVQ blocks+72(FP), CX
+	MOVQ SI, R10
+	MOVQ DI, R11
+	LEAQ (SI)(R8*8), R13
+avx512PackStrip_piece6:
+	VMOVUPS (R10), Y0
+	PREFETCHT0 (R13)
+	VMOVUPS Y0, 0(R11)
+	ADDQ $32, R10
+	ADDQ $32, R13
+	ADDQ R9, R11
+	DECQ CX
+	JNZ avx512PackStrip_piece6
+	LEAQ (SI)(R8*1), SI
+	ADDQ $32, DI
+	SUBQ $1, AX
+	JGE avx512PackStrip_group5
+avx512PackStrip_done2:
 	VZEROUPPER
 	RET
 
@@ -2626,39 +2710,123 @@ avx2Panel3_done7:
 	VZEROUPPER
 	RET
 
-// func avx2PackColumns(dst []float32, panelStride int, src []float32, stride, k, panels, width int)
-TEXT ·avx2PackColumns(SB), NOSPLIT, $0-88
+// func avx2PackColumns(dst, src []float32, stride, k, width int)
+TEXT ·avx2PackColumns(SB), NOSPLIT, $0-72
 	MOVQ dst_base+0(FP), DI
-	MOVQ panelStride+24(FP), R9
+	MOVQ src_base+24(FP), SI
+	MOVQ stride+48(FP), R8
+	MOVQ k+56(FP), AX
+	MOVQ width+64(FP), BX
+	SHLQ $2, R8
+	CMPQ BX, $24
+	JNE avx2PackColumns_next1
+avx2PackColumns_row2:
+	VMOVUPS 0(SI), Y0
+	PREFETCHT0 0(SI)(R8*8)
+	VMOVUPS 32(SI), Y1
+	PREFETCHT0 32(SI)(R8*8)
+	VMOVUPS 64(SI), Y2
+	PREFETCHT0 64(SI)(R8*8)
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	ADDQ R8, SI
+	ADDQ $96, DI
+	DECQ AX
+	JNZ avx2PackColumns_row2
+	VZEROUPPER
+	RET
+avx2PackColumns_next1:
+	CMPQ BX, $16
+	JNE avx2PackColumns_next3
+avx2PackColumns_row4:
+	VMOVUPS 0(SI), Y0
+	PREFETCHT0 0(SI)(R8*8)
+	VMOVUPS 32(SI), Y1
+	PREFETCHT0 32(SI)(R8*8)
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ AX
+	JNZ avx2PackColumns_row4
+	VZEROUPPER
+	RET
+avx2PackColumns_next3:
+avx2PackColumns_row6:
+	VMOVUPS 0(SI), Y0
+	PREFETCHT0 0(SI)(R8*8)
+	VMOVUPS Y0, 0(DI)
+	ADDQ R8, SI
+	ADDQ $32, DI
+	DECQ AX
+	JNZ avx2PackColumns_row6
+	VZEROUPPER
+	RET
+avx2PackColumns_next5:
+
+// func avx2PackStrip(dst []float32, blockStride int, src []float32, stride, k, blocks int)
+TEXT ·avx2PackStrip(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), DI
+	MOVQ blockStride+24(FP), R9
 	MOVQ src_base+32(FP), SI
 	MOVQ stride+56(FP), R8
 	MOVQ k+64(FP), AX
-	MOVQ width+80(FP), BX
 	SHLQ $2, R8
 	SHLQ $2, R9
-	SHLQ $2, BX
-avx2PackColumns_row1:
-	MOVQ panels+72(FP), CX
+	LEAQ (R8)(R8*2), R12
+	SUBQ $4, AX
+	JLT avx2PackStrip_rest1
+avx2PackStrip_group3:
+	MOVQ blocks+72(FP), CX
 	MOVQ SI, R10
 	MOVQ DI, R11
-avx2PackColumns_panel2:
-	MOVQ R11, R13
-	LEAQ (R11)(BX*1), R12
-avx2PackColumns_piece3:
+	LEAQ (SI)(R8*8), R13
+avx2PackStrip_piece4:
 	VMOVUPS (R10), X0
-	PREFETCHT0 (R10)(R8*8)
-	VMOVUPS X0, (R13)
+	PREFETCHT0 (R13)
+	VMOVUPS (R10)(R8*1), X1
+	PREFETCHT0 (R13)(R8*1)
+	VMOVUPS (R10)(R8*2), X2
+	PREFETCHT0 (R13)(R8*2)
+	VMOVUPS (R10)(R12*1), X3
+	PREFETCHT0 (R13)(R12*1)
+	VMOVUPS X0, 0(R11)
+	VMOVUPS X1, 16(R11)
+	VMOVUPS X2, 32(R11)
+	VMOVUPS X3, 48(R11)
 	ADDQ $16, R10
 	ADDQ $16, R13
-	CMPQ R13, R12
-	JNE avx2PackColumns_piece3
 	ADDQ R9, R11
 	DECQ CX
-	JNZ avx2PackColumns_panel2
-	ADDQ R8, SI
-	ADDQ BX, DI
-	DECQ AX
-	JNZ avx2PackColumns_row1
+	JNZ avx2PackStrip_piece4
+	LEAQ (SI)(R8*4), SI
+	ADDQ $64, DI
+	SUBQ $4, AX
+	JGE avx2PackStrip_group3
+avx2PackStrip_rest1:
+	ADDQ $4, AX
+	JZ avx2PackStrip_done2
+	SUBQ $1, AX
+avx2PackStrip_group5:
+	MOVQ blocks+72(FP), CX
+	MOVQ SI, R10
+	MOVQ DI, R11
+	LEAQ (SI)(R8*8), R13
+avx2PackStrip_piece6:
+	VMOVUPS (R10), X0
+	PREFETCHT0 (R13)
+	VMOVUPS X0, 0(R11)
+	ADDQ $16, R10
+	ADDQ $16, R13
+	ADDQ R9, R11
+	DECQ CX
+	JNZ avx2PackStrip_piece6
+	LEAQ (SI)(R8*1), SI
+	ADDQ $16, DI
+	SUBQ $1, AX
+	JGE avx2PackStrip_group5
+avx2PackStrip_done2:
 	VZEROUPPER
 	RET
 

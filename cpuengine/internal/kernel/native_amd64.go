@@ -20,6 +20,7 @@ func avx512Path() *Path {
 		lanes:       16,
 		panel:       [3]panelFunc{avx512Panel1, avx512Panel2, avx512Panel3},
 		packColumns: avx512PackColumns,
+		packStrip:   avx512PackStrip,
 		packRows:    packRowsBy(16, avx512Transpose),
 
 		max:             avx512Max,
@@ -51,6 +52,7 @@ func avx2Path() *Path {
 		lanes:       8,
 		panel:       [3]panelFunc{avx2Panel1, avx2Panel2, avx2Panel3},
 		packColumns: avx2PackColumns,
+		packStrip:   avx2PackStrip,
 		packRows:    packRowsBy(8, avx2Transpose),
 
 		max:             avx2Max,
@@ -82,17 +84,15 @@ type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, 
 // packRowsBy returns the packFunc of transposed matrices that moves whole blocks by transpose
 // and the rest of k one by one.
 func packRowsBy(lanes int, transpose transposeFunc) packFunc {
-	return func(dst []float32, panelStride int, src []float32, stride, k, panels, width int) {
+	return func(dst, src []float32, stride, k, width int) {
 		blocks := k / lanes
 		if blocks > 0 {
-			for p := range panels {
-				for j := 0; j < width; j += lanes {
-					transpose(dst[p*panelStride+j:], width, src[(p*width+j)*stride:], stride, blocks)
-				}
+			for j := 0; j < width; j += lanes {
+				transpose(dst[j:], width, src[j*stride:], stride, blocks)
 			}
 		}
 		if whole := blocks * lanes; whole < k {
-			portablePackRows(dst[whole*width:], panelStride, src[whole:], stride, k-whole, panels, width)
+			portablePackRows(dst[whole*width:], src[whole:], stride, k-whole, width)
 		}
 	}
 }

@@ -15,6 +15,7 @@ type Path struct {
 	panel       [3]panelFunc
 	packColumns packFunc
 	packRows    packFunc
+	packStrip   packStripFunc
 
 	max             func(x []float32) float32
 	sum             func(x []float32) float32
@@ -43,10 +44,13 @@ type Path struct {
 // multiply-adds over k that starts from +0, or from its old value when add is set. k >= 1.
 type panelFunc func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
 
-// packFunc copies a k x (panels·width) part of a matrix into panels of [k][width], which lie
-// panelStride apart in dst. It reads element (kk, j) at src[kk*stride+j] (packColumns) or
-// src[j*stride+kk] (packRows). Width is a multiple of lanes, for packColumns also Path.rows.
-type packFunc func(dst []float32, panelStride int, src []float32, stride, k, panels, width int)
+// packFunc copies a k x width panel of B to dst as [k][width]. Width is one, two or three
+// times lanes. Element (kk, j) is src[kk*stride+j] (packColumns) or src[j*stride+kk] (packRows).
+type packFunc func(dst, src []float32, stride, k, width int)
+
+// packStripFunc copies a transposed block of A of blocks·rows rows, whose element (r, kk) is
+// src[kk*stride+r], to row blocks of [k][rows] that lie blockStride apart in dst.
+type packStripFunc func(dst []float32, blockStride int, src []float32, stride, k, blocks int)
 
 // AdamW holds the coefficients of one optimizer update, all dimensionless.
 type AdamW struct {

@@ -11,6 +11,7 @@ func portablePath() *Path {
 		},
 		packColumns: portablePackColumns,
 		packRows:    portablePackRows,
+		packStrip:   portablePackStrip,
 
 		max:             portableMax,
 		sum:             portableSum,

@@ -45,25 +45,25 @@ func fmaRow(dst []float32, a float32, x []float32) {
 }
 
 // portablePackColumns is the packFunc of matrices stored row by row.
-func portablePackColumns(dst []float32, panelStride int, src []float32, stride, k, panels, width int) {
+func portablePackColumns(dst, src []float32, stride, k, width int) {
 	for kk := range k {
-		row := src[kk*stride:][:panels*width]
-		for p := range panels {
-			copy(dst[p*panelStride+kk*width:][:width], row[p*width:])
-		}
+		copy(dst[kk*width:][:width], src[kk*stride:])
 	}
 }
 
 // portablePackRows is the packFunc of transposed matrices.
-func portablePackRows(dst []float32, panelStride int, src []float32, stride, k, panels, width int) {
-	for p := range panels {
-		for j := range width {
-			row := src[(p*width+j)*stride:][:k]
-			out := dst[p*panelStride+j:]
-			for kk, v := range row {
-				out[kk*width] = v
-			}
+func portablePackRows(dst, src []float32, stride, k, width int) {
+	for j := range width {
+		for kk, v := range src[j*stride:][:k] {
+			dst[kk*width+j] = v
 		}
+	}
+}
+
+// portablePackStrip is the packStripFunc for portableRows.
+func portablePackStrip(dst []float32, blockStride int, src []float32, stride, k, blocks int) {
+	for t := range blocks {
+		portablePackColumns(dst[t*blockStride:], src[t*portableRows:], stride, k, portableRows)
 	}
 }
 

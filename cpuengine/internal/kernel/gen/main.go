@@ -34,6 +34,7 @@ func generate() (asm, decl string) {
 			e.panel(vectors)
 		}
 		e.packColumns()
+		e.packStrip()
 		e.transpose()
 		e.peak()
 		e.elementwise()

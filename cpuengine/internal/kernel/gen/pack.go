@@ -1,48 +1,95 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// packColumns writes the copy of matrices stored row by row into panels: see
-// kernel.packFunc. It moves half vectors, of which every panel is a multiple.
-//
-//	SI, R8  row of the source and its stride    DI, R9  its place in the first panel, panel stride
-//	R10     source                              R11, R13  place in the panel
+// packColumns writes the copy of a panel of a matrix stored row by row: see
+// kernel.packFunc. It has a loop for each width.
 func (e *emitter) packColumns() {
-	half := "Y0"
-	if !e.masks() {
-		half = "X0"
-	}
-	e.begin("PackColumns", "dst []float32, panelStride int, src []float32, stride, k, panels, width int", "")
-	for _, p := range [][2]string{{"dst_base", "DI"}, {"panelStride", "R9"}, {"src_base", "SI"}, {"stride", "R8"}, {"k", "AX"}, {"width", "BX"}} {
+	e.begin("PackColumns", "dst, src []float32, stride, k, width int", "")
+	for _, p := range [][2]string{{"dst_base", "DI"}, {"src_base", "SI"}, {"stride", "R8"}, {"k", "AX"}, {"width", "BX"}} {
 		e.op("MOVQ", e.param(p[0]), p[1])
 	}
-	for _, reg := range []string{"R8", "R9", "BX"} {
-		e.op("SHLQ", 2, reg)
+	e.op("SHLQ", 2, "R8")
+	for vectors := 3; vectors >= 1; vectors-- {
+		next, row := e.label("next"), e.label("row")
+		if vectors > 1 {
+			e.op("CMPQ", "BX", vectors*e.lanes)
+			e.op("JNE", next)
+		}
+		e.place(row)
+		for v := range vectors {
+			at := fmt.Sprintf("%d(SI)", v*e.bytes())
+			e.op("VMOVUPS", at, e.v(v))
+			e.op("PREFETCHT0", at+"(R8*8)") // the same columns eight rows on
+		}
+		for v := range vectors {
+			e.op("VMOVUPS", e.v(v), fmt.Sprintf("%d(DI)", v*e.bytes()))
+		}
+		e.op("ADDQ", "R8", "SI")
+		e.op("ADDQ", vectors*e.bytes(), "DI")
+		e.op("DECQ", "AX")
+		e.op("JNZ", row)
+		e.end()
+		e.place(next)
 	}
-	row, panel, piece := e.label("row"), e.label("panel"), e.label("piece")
-	e.place(row)
-	e.op("MOVQ", e.param("panels"), "CX")
+}
+
+// packStrip writes the copy of a block of a transposed A: see kernel.packStripFunc. It takes
+// four rows of the source at once, each cut into pieces of half a vector.
+//
+//	SI, R8   row of the source and its stride, R12 three of them    R10  piece of the source
+//	DI, R9   its place in the first row block, and their stride     R11  place of the piece
+func (e *emitter) packStrip() {
+	e.begin("PackStrip", "dst []float32, blockStride int, src []float32, stride, k, blocks int", "")
+	for _, p := range [][2]string{{"dst_base", "DI"}, {"blockStride", "R9"}, {"src_base", "SI"}, {"stride", "R8"}, {"k", "AX"}} {
+		e.op("MOVQ", e.param(p[0]), p[1])
+	}
+	e.op("SHLQ", 2, "R8")
+	e.op("SHLQ", 2, "R9")
+	e.op("LEAQ", "(R8)(R8*2)", "R12")
+	rest, done := e.label("rest"), e.label("done")
+	e.op("SUBQ", 4, "AX")
+	e.op("JLT", rest)
+	e.packRowsOf(4)
+	e.place(rest)
+	e.op("ADDQ", 4, "AX")
+	e.op("JZ", done)
+	e.op("SUBQ", 1, "AX")
+	e.packRowsOf(1)
+	e.place(done)
+	e.end()
+}
+
+// packRowsOf writes packStrip's loop over AX+rows rows, that many at a time.
+func (e *emitter) packRowsOf(rows int) {
+	half := strings.Replace(strings.Replace(e.reg, "Y", "X", 1), "Z", "Y", 1)
+	indexes := []string{"", "(R8*1)", "(R8*2)", "(R12*1)"}[:rows]
+	group, piece := e.label("group"), e.label("piece")
+	e.place(group)
+	e.op("MOVQ", e.param("blocks"), "CX")
 	e.op("MOVQ", "SI", "R10")
 	e.op("MOVQ", "DI", "R11")
-	e.place(panel)
-	e.op("MOVQ", "R11", "R13")
-	e.op("LEAQ", "(R11)(BX*1)", "R12")
+	e.op("LEAQ", "(SI)(R8*8)", "R13") // what the group after the next will read
 	e.place(piece)
-	e.op("VMOVUPS", "(R10)", half)
-	e.op("PREFETCHT0", "(R10)(R8*8)") // the same columns eight rows on
-	e.op("VMOVUPS", half, "(R13)")
+	for i, index := range indexes {
+		e.op("VMOVUPS", "(R10)"+index, fmt.Sprint(half, i))
+		e.op("PREFETCHT0", "(R13)"+index)
+	}
+	for i := range indexes {
+		e.op("VMOVUPS", fmt.Sprint(half, i), fmt.Sprintf("%d(R11)", i*e.bytes()/2))
+	}
 	e.op("ADDQ", e.bytes()/2, "R10")
 	e.op("ADDQ", e.bytes()/2, "R13")
-	e.op("CMPQ", "R13", "R12")
-	e.op("JNE", piece)
 	e.op("ADDQ", "R9", "R11")
 	e.op("DECQ", "CX")
-	e.op("JNZ", panel)
-	e.op("ADDQ", "R8", "SI")
-	e.op("ADDQ", "BX", "DI")
-	e.op("DECQ", "AX")
-	e.op("JNZ", row)
-	e.end()
+	e.op("JNZ", piece)
+	e.op("LEAQ", fmt.Sprintf("(SI)(R8*%d)", rows), "SI")
+	e.op("ADDQ", rows*e.bytes()/2, "DI")
+	e.op("SUBQ", rows, "AX")
+	e.op("JGE", group)
 }
 
 // transpose writes the transposition of square blocks that lie side by side in lanes rows of
