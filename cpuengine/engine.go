@@ -107,11 +107,9 @@ func New(c model.Config, opt Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := kernel.Paths()[0]
-	if o.Path != "" {
-		if path, err = kernel.PathByName(o.Path); err != nil {
-			return nil, fmt.Errorf("opening the CPU engine: %w", err)
-		}
+	path, err := choosePath(o.Path)
+	if err != nil {
+		return nil, err
 	}
 	var count arena
 	place(&count, c, o)
@@ -122,8 +120,8 @@ func New(c model.Config, opt Options) (*Engine, error) {
 		mem: place(newArena(count.used), c, o),
 	}
 	e.info = model.Info{
-		Class:  model.EngineClass("cpu", "fp32"),
-		Device: fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, path, o.Threads),
+		Class:  Class(),
+		Device: describe(path, o.Threads),
 		Bytes:  bytesOf(c, o),
 	}
 	e.wire()

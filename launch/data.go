@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"andrea/dataset/arrowfile"
+	"andrea/pipeline"
+	"andrea/tokenizer"
+	"andrea/vfs"
+)
+
+// Data is an open dataset with its tokenizer.
+type Data struct {
+	*arrowfile.Dataset
+	Info          pipeline.DatasetInfo
+	Tokenizer     *tokenizer.Tokenizer
+	TokenizerFile []byte
+}
+
+// OpenData opens the dataset at dir.
+func OpenData(fsys vfs.FS, dir string) (*Data, error) {
+	set, err := arrowfile.Open(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	d, err := readTokenizer(set)
+	if err != nil {
+		_ = set.Close() // the reading failed, which says more
+		return nil, fmt.Errorf("opening the dataset %s: %w", dir, err)
+	}
+	return d, nil
+}
+
+func readTokenizer(set *arrowfile.Dataset) (*Data, error) {
+	file, err := set.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	t, err := tokenizer.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	info := set.Info()
+	if t.Vocab() != info.Vocab || t.Identity() != info.Tokenizer {
+		return nil, fmt.Errorf("its tokenizer is %s with %d ids: the tokens were made by %s with %d", t.Identity(), t.Vocab(), info.Tokenizer, info.Vocab)
+	}
+	return &Data{
+		Dataset: set, Tokenizer: t, TokenizerFile: file,
+		Info: pipeline.DatasetInfo{Fingerprint: info.Fingerprint, Tokenizer: info.Tokenizer, Vocab: info.Vocab, Tokens: info.Tokens},
+	}, nil
+}
+
+// plan checks a job against the dataset it names. The path is made absolute, so that
+// the run can be resumed from any folder.
+func plan(fsys vfs.FS, spec pipeline.JobSpec) (*pipeline.Plan, *Data, error) {
+	path, err := filepath.Abs(spec.Data.Path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the dataset %s: %w", spec.Data.Path, err)
+	}
+	data, err := OpenData(fsys, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec.Data.Path = path
+	p, err := pipeline.NewPlan(spec, data.Info)
+	if err != nil {
+		_ = data.Close()
+		return nil, nil, err
+	}
+	return p, data, nil
+}
+
+// CheckSpec finds the faults of a job whose dataset does not exist yet, except those
+// that only its number of tokens shows. tokenizerVocab is the size that the
+// tokenizer will have.
+func CheckSpec(spec pipeline.JobSpec, tokenizerVocab int) error {
+	const plenty = 1 << 50
+	_, err := pipeline.NewPlan(spec, pipeline.DatasetInfo{Tokenizer: "to be learnt", Vocab: tokenizerVocab, Tokens: plenty})
+	return err
+}

@@ -1,0 +1,13 @@
+// Package launch puts a training run together: its folder, its dataset, the embedded
+// server, the coordinator and a worker in one process. The commands parse flags and
+// call it; tests call it with a file system or an engine of their own.
+//
+// A run is a folder:
+//
+//	NAME/job.yaml                    resolved job spec; written last, it makes the run exist
+//	NAME/journal.jsonl               intents and commit records
+//	NAME/checkpoints/step-00000025/  see package checkpoints
+//	NAME/generations/00000001        claimed by one start of the coordinator each
+//	NAME/logs/*.jsonl                what the processes logged
+//	NAME/server.json                 address and keys of the embedded server
+package launch

@@ -1,0 +1,48 @@
+package launch
+
+import (
+	"andrea/cpuengine"
+	"andrea/model"
+	"andrea/pipeline"
+	"andrea/vfs"
+)
+
+// Environment is the outside world of a run.
+type Environment struct {
+	FS     vfs.FS
+	Engine Engine
+	// Version is the program and its version, written into checkpoints.
+	Version string
+	// Notify is told what happens in a run, in order, from one goroutine at a time.
+	Notify func(pipeline.Notice)
+	// Stop carries a reason to end the run at the last confirmed state.
+	Stop <-chan string
+}
+
+// Engine is a kind of engine that workers can be given.
+type Engine struct {
+	Class  string // engine class
+	Device string // for people
+	// Open allocates an engine for microbatches of so many windows and so many
+	// gradient slots.
+	Open func(c model.Config, microbatch, slots int) (model.Engine, error)
+}
+
+// CPU is the engine of this machine's processors. path names an instruction set,
+// "" the fastest; threads is how many run, 0 all.
+func CPU(path string, threads int) (Engine, error) {
+	options := cpuengine.Options{Threads: threads, Path: path}
+	device, err := cpuengine.Device(options)
+	if err != nil {
+		return Engine{}, err
+	}
+	return Engine{
+		Class:  cpuengine.Class(),
+		Device: device,
+		Open: func(c model.Config, microbatch, slots int) (model.Engine, error) {
+			o := options
+			o.Microbatch, o.Slots = microbatch, slots
+			return cpuengine.New(c, o)
+		},
+	}, nil
+}

@@ -1,0 +1,117 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"andrea/checkpoints"
+	"andrea/checkpoints/dirstore"
+	"andrea/pipeline"
+	"andrea/pipeline/runner"
+)
+
+// Run is a run that is ready to train.
+type Run struct {
+	Dir      string
+	Plan     *pipeline.Plan
+	Start    pipeline.Start
+	Damaged  []dirstore.Damage // checkpoints that were passed over
+	env      Environment
+	data     *Data
+	journal  *runner.Journal
+	store    *dirstore.Store
+	restored *dirstore.Reader // nil: training begins at step 0
+}
+
+// Create checks the job, whose data.path is a dataset, and makes the folder of a new
+// run. Nothing is written when anything is wrong with the job.
+func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
+	p, data, err := plan(env.FS, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := createDir(env.FS, dir, p.Spec); err != nil {
+		_ = data.Close()
+		return nil, err
+	}
+	return open(env, dir, p, data)
+}
+
+// Open opens a run to go on with it, from its newest intact checkpoint. dataPath
+// says where its dataset lies now; empty: where it lay.
+func Open(env Environment, dir, dataPath string) (*Run, error) {
+	spec, err := readJob(env.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	if dataPath != "" {
+		spec.Data.Path = dataPath
+	}
+	p, data, err := plan(env.FS, spec)
+	if err != nil {
+		return nil, err
+	}
+	return open(env, dir, p, data)
+}
+
+// open opens what a run's folder holds. It owns data.
+func open(env Environment, dir string, p *pipeline.Plan, data *Data) (r *Run, err error) {
+	r = &Run{Dir: dir, Plan: p, env: env, data: data}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if err := makeFolders(env.FS, dir); err != nil {
+		return nil, fmt.Errorf("opening the run %s: %w", dir, err)
+	}
+	if r.journal, err = runner.OpenJournal(env.FS, filepath.Join(dir, journalFile)); err != nil {
+		return nil, err
+	}
+	if r.store, err = dirstore.OpenOwned(env.FS, filepath.Join(dir, checkpointsDir)); err != nil {
+		return nil, err
+	}
+	r.Start = pipeline.Start{Journal: r.journal.Journal}
+	r.restored, r.Damaged, err = r.store.Newest(r.accept)
+	switch {
+	case errors.Is(err, dirstore.ErrNone):
+		return r, nil
+	case err != nil:
+		return nil, err
+	}
+	m := r.restored.Manifest()
+	r.Start.Step, r.Start.Digest, r.Start.Checkpoint, r.Start.Class = int64(m.Step), m.StateDigest, true, m.EngineClass
+	return r, nil
+}
+
+// accept refuses a checkpoint that is not of this run.
+func (r *Run) accept(m checkpoints.Manifest) error {
+	job, err := pipeline.ParseJobSpec([]byte(m.Job))
+	if err != nil {
+		return fmt.Errorf("its job spec cannot be read: %w", err)
+	}
+	job.Data.Path = r.Plan.Spec.Data.Path // the dataset may have moved; its fingerprint has not
+	switch {
+	case string(job.Marshal()) != string(r.Plan.Spec.Marshal()):
+		return fmt.Errorf("it was trained by another job spec than %s: restore that file, or start a new run", jobFile)
+	case int64(m.Step) > r.journal.Last() || m.RecordDigest != r.journal.CommitDigest(int64(m.Step)):
+		return fmt.Errorf("its record is not in %s: the files belong to different runs", journalFile)
+	}
+	return nil
+}
+
+// Complete reports that there is nothing left to train.
+func (r *Run) Complete() bool { return r.Start.Step >= r.Plan.Spec.Steps }
+
+// Close lets go of the run's files.
+func (r *Run) Close() error {
+	var errs []error
+	if r.restored != nil {
+		errs = append(errs, r.restored.Close())
+	}
+	if r.journal != nil {
+		errs = append(errs, r.journal.Close())
+	}
+	return errors.Join(append(errs, r.data.Close())...)
+}

@@ -1,0 +1,106 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"andrea/pipeline"
+	"andrea/pipeline/runner"
+	"andrea/vfs"
+)
+
+// Names inside a run's folder.
+const (
+	jobFile        = "job.yaml"
+	journalFile    = "journal.jsonl"
+	checkpointsDir = "checkpoints"
+	generationsDir = "generations"
+	logsDir        = "logs"
+)
+
+// createDir makes the folder of a new run. It fails when a run is there already.
+func createDir(fsys vfs.FS, dir string, spec pipeline.JobSpec) error {
+	fail := func(err error) error { return fmt.Errorf("creating the run folder %s: %w", dir, err) }
+	switch exists, err := Exists(fsys, dir); {
+	case err != nil:
+		return fail(err)
+	case exists:
+		return fail(errors.New("there is a run already: go on with it by 'andrea resume', or choose another folder with --run"))
+	}
+	if err := makeFolders(fsys, dir); err != nil {
+		return fail(err)
+	}
+	if err := runner.CreateJournal(fsys, filepath.Join(dir, journalFile)); err != nil {
+		return fail(err)
+	}
+	if err := vfs.WriteFileAtomic(fsys, filepath.Join(dir, jobFile), spec.Marshal(), 0o644); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// makeFolders makes the folders inside a run's folder that are missing.
+func makeFolders(fsys vfs.FS, dir string) error {
+	for _, sub := range []string{checkpointsDir, generationsDir, logsDir} {
+		if err := vfs.MkdirAllDurable(fsys, filepath.Join(dir, sub)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Exists reports whether there is a run at dir.
+func Exists(fsys vfs.FS, dir string) (bool, error) {
+	_, err := fsys.Stat(filepath.Join(dir, jobFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// readJob reads the resolved spec of a run.
+func readJob(fsys vfs.FS, dir string) (pipeline.JobSpec, error) {
+	path := filepath.Join(dir, jobFile)
+	data, err := vfs.ReadFile(fsys, path, pipeline.MaxJobSpecBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return pipeline.JobSpec{}, fmt.Errorf("opening the run %s: it has no %s: give the folder of a run", dir, jobFile)
+	}
+	if err != nil {
+		return pipeline.JobSpec{}, fmt.Errorf("opening the run %s: %w", dir, err)
+	}
+	spec, err := pipeline.ParseJobSpec(data)
+	if err != nil {
+		return pipeline.JobSpec{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return spec, nil
+}
+
+// claimGeneration takes the next generation of a run's coordinator: the number of a
+// file that nobody had created before, durable when it returns.
+func claimGeneration(fsys vfs.FS, dir string) (uint64, error) {
+	folder := filepath.Join(dir, generationsDir)
+	fail := func(err error) (uint64, error) {
+		return 0, fmt.Errorf("claiming a generation in %s: %w", folder, err)
+	}
+	entries, err := fsys.ReadDir(folder)
+	if err != nil {
+		return fail(err)
+	}
+	var newest uint64
+	for _, e := range entries {
+		if n, err := strconv.ParseUint(e.Name(), 10, 63); err == nil {
+			newest = max(newest, n)
+		}
+	}
+	file, err := fsys.CreateExclusive(filepath.Join(folder, fmt.Sprintf("%08d", newest+1)), 0o644)
+	if err != nil {
+		return fail(err)
+	}
+	if err := errors.Join(file.Sync(), file.Close(), fsys.SyncDir(folder)); err != nil {
+		return fail(err)
+	}
+	return newest + 1, nil
+}
