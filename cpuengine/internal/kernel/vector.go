@@ -2,7 +2,7 @@ package kernel
 
 // All functions here run on the calling goroutine, take slices of any length and alignment
 // that belong to the caller, and allow dst to be one of the sources. Sources must be at least
-// as long as the first slice, which sets the length; a shorter one panics.
+// as long as the first slice, which sets the length; one of less capacity panics.
 
 // Max returns the largest element of x: -Inf when x is empty, NaN when any element is NaN.
 func (p *Path) Max(x []float32) float32 { return p.max(x) }

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestGeneratedCodeIsCurrent fails when the kernel package's files are not what gen writes.
+func TestGeneratedCodeIsCurrent(t *testing.T) {
+	asm, decl := generate()
+	for name, want := range map[string]string{assemblyFile: asm, declarations: decl} {
+		got, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is not what gen writes: run go generate in the kernel package", name)
+		}
+	}
+}
