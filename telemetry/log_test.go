@@ -217,7 +217,13 @@ func TestNumbersHaveNoGapUnderConcurrency(t *testing.T) {
 }
 
 func TestASlowBusHoldsUpNobody(t *testing.T) {
-	for name, message := range map[string]string{"many lines": "m", "many bytes": strings.Repeat("m", 32<<10)} {
+	for name, c := range map[string]struct {
+		message string
+		n       int // lines, more than the queue takes
+	}{
+		"many lines": {"m", maxQueuedLines + 100},
+		"many bytes": {strings.Repeat("m", 32<<10), 2 * maxQueuedBytes / (32 << 10)},
+	} {
 		var file memory
 		entered, release := make(chan bool, 1), make(chan bool)
 		sent := 0
@@ -230,20 +236,19 @@ func TestASlowBusHoldsUpNobody(t *testing.T) {
 		}})
 		l.Info("first")
 		<-entered
-		const n = maxQueuedLines + 100
-		for range n { // would never return if a full queue blocked
-			l.Info(message)
+		for range c.n { // would never return if a full queue blocked
+			l.Info(c.message)
 		}
 		close(release)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		lines := parsed(t, file.String())
-		if len(lines) != n+2 {
-			t.Fatalf("%s: the file has %d lines, want all %d and the note", name, len(lines), n+1)
+		if len(lines) != c.n+2 {
+			t.Fatalf("%s: the file has %d lines, want all %d and the note", name, len(lines), c.n+1)
 		}
-		note := lines[n+1]
-		if note["level"] != "warn" || note["lines"] != float64(n+1-sent) || sent < 100 || sent > maxQueuedLines+1 {
+		note := lines[c.n+1]
+		if note["level"] != "warn" || note["lines"] != float64(c.n+1-sent) || sent < 100 || sent > c.n {
 			t.Errorf("%s: %d sent; the note says %v", name, sent, note)
 		}
 	}
