@@ -73,15 +73,15 @@ func formatSeconds(seconds float64) string {
 	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
 }
 
-// printable replaces what could move a terminal's cursor or change its colours; line breaks stay when
-// breaks is set.
+// printable replaces what could move a terminal's cursor or change its colours: tabs by blanks, all else
+// by question marks. Line breaks stay when breaks is set.
 func printable(s string, breaks bool) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' && breaks || unicode.IsPrint(r) {
 			return r
 		}
 		return '?'
-	}, s)
+	}, strings.ReplaceAll(s, "\t", "    "))
 }
 
 // wide are the ranges of characters that take two columns (Unicode's East Asian Width W and F, and

@@ -33,15 +33,15 @@ func (c *curve) add(record pipeline.CommitRecord) {
 	*c = append(*c, p)
 }
 
-// halved makes one point of every two neighbours.
+// halved makes one point of every two neighbours, at the step of the first.
 func (c curve) halved() curve {
 	half := c[:0]
 	for pair := range slices.Chunk(c, 2) {
-		p := pair[len(pair)-1]
-		if q := pair[0]; len(pair) == 2 {
-			p.Loss = (q.Loss + p.Loss) / 2
-			if !finite(p.ValLoss) {
-				p.ValLoss = q.ValLoss
+		p := pair[0]
+		if len(pair) == 2 {
+			p.Loss = (p.Loss + pair[1].Loss) / 2
+			if finite(pair[1].ValLoss) {
+				p.ValLoss = pair[1].ValLoss
 			}
 		}
 		half = append(half, p)
@@ -62,37 +62,48 @@ const (
 // drawn as their mean. Points are in the order of their steps. A chart that would be too small, or of
 // fewer than two losses, is "".
 func Plot(points []Point, width, height int) string {
-	lo, hi, count := lossRange(points)
+	values := make([]float64, 0, 2*len(points))
+	for _, p := range points {
+		values = append(values, p.Loss)
+	}
+	count, _, _ := finiteRange(values)
 	if count < 2 || width < minPlotWidth || height < minPlotHeight {
 		return ""
 	}
-	if hi == lo {
-		lo, hi = lo-0.5, hi+0.5
+	for _, p := range points {
+		values = append(values, p.ValLoss)
 	}
-	labels := []string{formatLoss(hi, 3), formatLoss(lo/2+hi/2, 3), formatLoss(lo, 3)}
-	margin := 0
-	for _, label := range labels {
-		margin = max(margin, columns(label))
+	_, lo, hi := finiteRange(values)
+	margin := widest(axisLabels(lo, hi)) // means lie closer together, and their labels are seldom wider
+	c := newCanvas(points, width-margin-2, height)
+	loss, marks := c.lossMeans(points), c.validationMarks(points)
+	c.scale(loss, marks)
+	c.drawLoss(loss)
+	for _, m := range marks {
+		c.cells[c.y(m.mean, c.height)][m.x] = 'o'
 	}
-	c := newCanvas(points, lo, hi, width-margin-2, height)
-	c.drawLoss(points)
-	c.drawValidation(points)
-	return c.framed(labels, margin)
+	return c.framed(margin, len(marks) > 0)
 }
 
-// lossRange is the range of the losses that can be drawn, and the number of training losses among them.
-func lossRange(points []Point) (lo, hi float64, count int) {
+// finiteRange is the number and the range of the values that are finite.
+func finiteRange(values []float64) (count int, lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
-	for _, p := range points {
-		if finite(p.Loss) {
+	for _, x := range values {
+		if finite(x) {
 			count++
-			lo, hi = min(lo, p.Loss), max(hi, p.Loss)
-		}
-		if finite(p.ValLoss) {
-			lo, hi = min(lo, p.ValLoss), max(hi, p.ValLoss)
+			lo, hi = min(lo, x), max(hi, x)
 		}
 	}
-	return lo, hi, count
+	return count, lo, hi
+}
+
+// axisLabels are the labels at the top, the middle and the bottom.
+func axisLabels(lo, hi float64) [3]string {
+	return [3]string{formatLoss(hi, 3), formatLoss(lo/2+hi/2, 3), formatLoss(lo, 3)}
+}
+
+func widest(texts [3]string) int {
+	return max(columns(texts[0]), columns(texts[1]), columns(texts[2]))
 }
 
 // canvas is the inner part of a chart, [height][width] characters. A braille character has 2 by 4 dots.
@@ -100,8 +111,7 @@ type canvas struct {
 	cells         [][]rune
 	width, height int // characters
 	first, last   int64
-	lo, hi        float64
-	validation    bool // at least one validation loss was drawn
+	lo, hi        float64 // of what is drawn
 }
 
 const braille = 0x2800 // without dots
@@ -109,11 +119,8 @@ const braille = 0x2800 // without dots
 // dots are the bits of a braille character's dots, [column][row].
 var dots = [2][4]rune{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}
 
-func newCanvas(points []Point, lo, hi float64, width, height int) *canvas {
-	c := &canvas{
-		width: width, height: height, lo: lo, hi: hi,
-		first: points[0].Step, last: points[len(points)-1].Step,
-	}
+func newCanvas(points []Point, width, height int) *canvas {
+	c := &canvas{width: width, height: height, first: points[0].Step, last: points[len(points)-1].Step}
 	for range height {
 		c.cells = append(c.cells, slices.Repeat([]rune{braille}, width))
 	}
@@ -139,93 +146,104 @@ func place(value, whole float64, n int) int {
 	return int(math.Round(min(part, 1) * float64(n-1)))
 }
 
-func (c *canvas) dot(x, y int) { c.cells[y/4][x/2] |= dots[x%2][y%4] }
+// average is a mean of losses at a column.
+type average struct {
+	x           int
+	mean, count float64
+}
 
-// drawLoss draws the training loss as one line: the mean of the losses in each column of dots, joined
-// by straight lines over the columns without any.
-func (c *canvas) drawLoss(points []Point) {
-	sums, counts := make([]float64, 2*c.width), make([]float64, 2*c.width)
+// add takes in a loss. The mean moves by quotients, which cannot overflow where a sum would.
+func (a *average) add(x int, loss float64) {
+	a.x = x
+	a.count++
+	a.mean += loss/a.count - a.mean/a.count
+}
+
+// lossMeans are the means of the training loss in the columns of dots that have one.
+func (c *canvas) lossMeans(points []Point) []average {
+	means := make([]average, 2*c.width)
 	for _, p := range points {
 		if finite(p.Loss) {
-			x := c.x(p.Step, len(sums))
-			counts[x]++
-			sums[x] += (p.Loss - sums[x]) / counts[x] // a running mean, which cannot overflow where the sum would
+			x := c.x(p.Step, len(means))
+			means[x].add(x, p.Loss)
 		}
 	}
-	fromX, fromY := -1, 0
-	for x, count := range counts {
-		if count == 0 {
-			continue
-		}
-		y := c.y(sums[x], 4*c.height)
-		if fromX < 0 {
-			fromX, fromY = x, y
-		}
-		c.line(fromX, fromY, x, y)
-		fromX, fromY = x, y
-	}
+	return present(means)
 }
 
-// line draws a line whose ends are included, from left to right.
-func (c *canvas) line(x0, y0, x1, y1 int) {
-	long := max(x1-x0, y1-y0, y0-y1, 1)
-	for i := range long + 1 {
-		c.dot(x0+(x1-x0)*i/long, y0+(y1-y0)*i/long)
-	}
-}
+// markColumns is how many columns share one mark of the validation loss, so that marks do not hide the
+// line.
+const markColumns = 4
 
-// validationColumns is how many columns share one mark, so that marks do not hide the line.
-const validationColumns = 4
-
-// drawValidation puts an o at the mean of the validation losses of some columns, where the last of them
-// lies.
-func (c *canvas) drawValidation(points []Point) {
-	type mark struct {
-		x           int
-		mean, count float64
-	}
-	marks := make([]mark, c.width/validationColumns+1)
+// validationMarks are the means of the validation loss in groups of columns, where the last of each lies.
+func (c *canvas) validationMarks(points []Point) []average {
+	marks := make([]average, c.width/markColumns+1)
 	for _, p := range points {
 		if finite(p.ValLoss) {
 			x := c.x(p.Step, c.width)
-			m := &marks[x/validationColumns]
-			m.x = x
-			m.count++
-			m.mean += (p.ValLoss - m.mean) / m.count
+			marks[x/markColumns].add(x, p.ValLoss)
 		}
 	}
-	for _, m := range marks {
-		if m.count > 0 {
-			c.cells[c.y(m.mean, c.height)][m.x] = 'o'
-			c.validation = true
-		}
+	return present(marks)
+}
+
+func present(all []average) []average {
+	return slices.DeleteFunc(all, func(a average) bool { return a.count == 0 })
+}
+
+// scale sets the range of the canvas to what will be drawn.
+func (c *canvas) scale(sets ...[]average) {
+	var values []float64
+	for _, a := range slices.Concat(sets...) {
+		values = append(values, a.mean)
+	}
+	_, c.lo, c.hi = finiteRange(values)
+	if c.hi == c.lo {
+		c.lo, c.hi = c.lo-0.5, c.hi+0.5
 	}
 }
 
-// framed adds axes, labels and the legend.
-func (c *canvas) framed(labels []string, margin int) string {
+// drawLoss draws means as one line, straight over the columns without any.
+func (c *canvas) drawLoss(means []average) {
+	from := means[0]
+	for _, to := range means {
+		c.line(from.x, c.y(from.mean, 4*c.height), to.x, c.y(to.mean, 4*c.height))
+		from = to
+	}
+}
+
+// line draws a line of dots whose ends are included, from left to right.
+func (c *canvas) line(x0, y0, x1, y1 int) {
+	long := max(x1-x0, y1-y0, y0-y1, 1)
+	for i := range long + 1 {
+		x, y := x0+(x1-x0)*i/long, y0+(y1-y0)*i/long
+		c.cells[y/4][x/2] |= dots[x%2][y%4]
+	}
+}
+
+// framed adds axes, labels of at most margin columns, and the legend.
+func (c *canvas) framed(margin int, validation bool) string {
+	labels := axisLabels(c.lo, c.hi)
 	var b strings.Builder
 	for y, cells := range c.cells {
 		label, tick := "", "│"
-		switch y {
-		case 0:
+		switch {
+		case y == 0:
 			label, tick = labels[0], "┤"
-		case c.height / 2:
-			if c.height%2 == 1 { // only then is there a row in the middle
-				label, tick = labels[1], "┤"
-			}
-		case c.height - 1:
+		case y == c.height-1:
 			label, tick = labels[2], "┤"
+		case 2*y == c.height-1: // a row in the middle, which an even height has not
+			label, tick = labels[1], "┤"
 		}
 		line := strings.ReplaceAll(string(cells), string(rune(braille)), " ")
-		b.WriteString(strings.TrimRight(padLeft(label, margin)+" "+tick+line, " ") + "\n")
+		b.WriteString(strings.TrimRight(padLeft(clip(label, margin), margin)+" "+tick+line, " ") + "\n")
 	}
-	first, last := fmt.Sprint(c.first), fmt.Sprint(c.last)
+	first, last := clip(fmt.Sprint(c.first), c.width), clip(fmt.Sprint(c.last), c.width)
 	indent := strings.Repeat(" ", margin+1)
 	b.WriteString(indent + "└" + strings.Repeat("─", c.width) + "\n")
-	b.WriteString(indent + " " + clip(first, c.width) + padLeft(clip(last, c.width), c.width-columns(clip(first, c.width))) + "\n")
+	b.WriteString(indent + " " + clip(first+padLeft(last, c.width-columns(first)), c.width) + "\n")
 	legend := "training loss by step"
-	if c.validation {
+	if validation {
 		legend += ", o validation"
 	}
 	b.WriteString(indent + " " + clip(legend, c.width) + "\n")

@@ -112,7 +112,7 @@ func TestPlots(t *testing.T) {
 func TestThinnedCurveKeepsMeansAndValidation(t *testing.T) {
 	nan := math.NaN()
 	got := curve{{1, 4, 5}, {2, 2, nan}, {3, 1, nan}, {4, 3, 7}, {5, 9, nan}}.halved()
-	want := curve{{2, 3, 5}, {4, 2, 7}, {5, 9, nan}}
+	want := curve{{1, 3, 5}, {3, 2, 7}, {5, 9, nan}}
 	for i := range want {
 		if g, w := got[i], want[i]; len(got) != len(want) || g.Step != w.Step || g.Loss != w.Loss || g.ValLoss != w.ValLoss && finite(w.ValLoss) {
 			t.Errorf("halved: %v, want %v", got, want)
@@ -166,7 +166,7 @@ func TestFormats(t *testing.T) {
 		{formatLoss(5.2134, 3), "5.213"}, {formatLoss(0, 2), "0.00"}, {formatLoss(12345, 3), "1.2e4"}, {formatLoss(1e-5, 3), "1.0e-5"},
 		{formatLoss(-inf, 3), "-Inf"}, {formatLoss(math.NaN(), 3), "NaN"},
 		{clip("abcdef", 6), "abcdef"}, {clip("abcdef", 4), "abc…"}, {clip("abc", 1), "…"}, {clip("abc", 0), ""}, {clip("日本語", 5), "日本…"}, {clip("日本語", 4), "日…"},
-		{printable("a\tb\x1b[1mc\nd", true), "a?b?[1mc\nd"}, {printable("a\nb", false), "a?b"},
+		{printable("a\tb\x1b[1mc\nd", true), "a    b?[1mc\nd"}, {printable("a\nb", false), "a?b"},
 	} {
 		if test.got != test.want {
 			t.Errorf("got %q, want %q", test.got, test.want)
