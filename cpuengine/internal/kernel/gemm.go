@@ -9,7 +9,7 @@ const (
 	blockM      = 64
 	blockK      = 512
 	blockN      = 768
-	localBlockN = 192
+	localBlockN = 288
 
 	// tasksPerWorker is how many pieces a product is cut into at least, when its rows allow
 	// it, so that a worker whose core is busy elsewhere does not hold up the others.

@@ -93,7 +93,11 @@ func (e *emitter) packRowsOf(rows int) {
 }
 
 // transpose writes the transposition of square blocks that lie side by side in lanes rows of
-// the source, and below each other in lanes columns of the destination.
+// the source, and below each other in lanes columns of the destination. Most of the work is
+// in the loads: 128-bit lane b of a register takes four columns of row 4b+r, so that the
+// shuffles, which only one port does, stay inside lanes.
+//
+//	SI, R11, R12, R13  rows 0, 4, 8, 12 of the source    R8, R10  1 and 3 of their strides
 func (e *emitter) transpose() {
 	e.begin("Transpose", "dst []float32, dstStride int, src []float32, srcStride, blocks int", "")
 	for _, p := range [][2]string{{"dst_base", "DI"}, {"dstStride", "R9"}, {"src_base", "SI"}, {"srcStride", "R8"}, {"blocks", "AX"}} {
@@ -101,73 +105,48 @@ func (e *emitter) transpose() {
 	}
 	e.op("SHLQ", 2, "R8")
 	e.op("SHLQ", 2, "R9")
+	e.op("LEAQ", "(R8)(R8*2)", "R10")
+	bases := []string{"SI", "R11", "R12", "R13"}[:e.lanes/4]
+	for i := range bases[1:] {
+		e.op("LEAQ", "("+bases[i]+")(R8*4)", bases[i+1])
+	}
 	block := e.label("block")
 	e.place(block)
-	e.op("MOVQ", "SI", "R10")
-	for i := range e.lanes {
-		e.op("VMOVUPS", "(R10)", e.v(i))
-		e.op("ADDQ", "R8", "R10")
+	for g := range e.lanes / 4 {
+		e.fourColumns(g, bases)
 	}
-	order := e.transpose8
-	if e.masks() {
-		order = e.transpose16
+	for _, base := range bases {
+		e.op("ADDQ", e.bytes(), base)
 	}
-	for _, reg := range order() {
-		e.op("VMOVUPS", e.v(reg), "(DI)")
-		e.op("ADDQ", "R9", "DI")
-	}
-	e.op("ADDQ", e.bytes(), "SI")
 	e.op("DECQ", "AX")
 	e.op("JNZ", block)
 	e.end()
 }
 
-// pairs interleaves rows of registers [from, from+n) two by two, then pairs of them, into
-// registers from to on and back: afterwards register from+4q+c holds, in 128-bit lane l, rows
-// 4q to 4q+3 of column 4l+c.
-func (e *emitter) pairs(from, n, to int) {
-	for i := 0; i < n; i += 2 {
-		e.op("VUNPCKLPS", e.v(from+i+1), e.v(from+i), e.v(to+i))
-		e.op("VUNPCKHPS", e.v(from+i+1), e.v(from+i), e.v(to+i+1))
+// fourColumns transposes columns 4g to 4g+3 of a block and stores them.
+func (e *emitter) fourColumns(g int, bases []string) {
+	insert := "VINSERTF128"
+	if e.masks() {
+		insert = "VINSERTF32X4"
 	}
-	for i := 0; i < n; i += 4 {
-		for c := range 2 {
-			e.op("VUNPCKLPD", e.v(to+i+2+c), e.v(to+i+c), e.v(from+i+2*c))
-			e.op("VUNPCKHPD", e.v(to+i+2+c), e.v(to+i+c), e.v(from+i+2*c+1))
+	in, mixed := 8*g, 8*g+4
+	for r, index := range []string{"", "(R8*1)", "(R8*2)", "(R10*1)"} {
+		e.op("VMOVUPS", fmt.Sprintf("%d(%s)%s", 16*g, bases[0], index), fmt.Sprint("X", in+r))
+		for b := 1; b < len(bases); b++ {
+			e.op(insert, b, fmt.Sprintf("%d(%s)%s", 16*g, bases[b], index), e.v(in+r), e.v(in+r))
 		}
 	}
-}
-
-// transpose8 transposes registers 0-7 and returns where the columns are.
-func (e *emitter) transpose8() (columns []int) {
-	e.pairs(0, 8, 8)
-	for c := range 4 {
-		e.op("VPERM2F128", 0x20, e.v(4+c), e.v(c), e.v(8+c))  // low lanes: column c
-		e.op("VPERM2F128", 0x31, e.v(4+c), e.v(c), e.v(12+c)) // high lanes: column 4+c
-	}
-	return []int{8, 9, 10, 11, 12, 13, 14, 15}
-}
-
-// transpose16 transposes registers 0-15 and returns where the columns are.
-func (e *emitter) transpose16() (columns []int) {
-	const even, odd = 0x88, 0xdd // 128-bit lanes 0, 2 or 1, 3 of both sources
-	e.pairs(0, 16, 16)
-	for c := range 4 {
-		e.op("VSHUFF32X4", even, e.v(4+c), e.v(c), e.v(16+c))
-		e.op("VSHUFF32X4", odd, e.v(4+c), e.v(c), e.v(20+c))
-		e.op("VSHUFF32X4", even, e.v(12+c), e.v(8+c), e.v(24+c))
-		e.op("VSHUFF32X4", odd, e.v(12+c), e.v(8+c), e.v(28+c))
+	for c := range 2 { // columns 0, 1 of two rows interleaved, then columns 2, 3
+		op := []string{"VUNPCKLPS", "VUNPCKHPS"}[c]
+		e.op(op, e.v(in+1), e.v(in), e.v(mixed+c))
+		e.op(op, e.v(in+3), e.v(in+2), e.v(mixed+2+c))
 	}
 	for c := range 4 {
-		e.op("VSHUFF32X4", even, e.v(24+c), e.v(16+c), e.v(c))
-		e.op("VSHUFF32X4", even, e.v(28+c), e.v(20+c), e.v(4+c))
-		e.op("VSHUFF32X4", odd, e.v(24+c), e.v(16+c), e.v(8+c))
-		e.op("VSHUFF32X4", odd, e.v(28+c), e.v(20+c), e.v(12+c))
+		op := []string{"VUNPCKLPD", "VUNPCKHPD"}[c%2]
+		e.op(op, e.v(mixed+2+c/2), e.v(mixed+c/2), e.v(in+c))
+		e.op("VMOVUPS", e.v(in+c), "(DI)")
+		e.op("ADDQ", "R9", "DI")
 	}
-	for i := range 16 {
-		columns = append(columns, i)
-	}
-	return columns
 }
 
 // tables writes the constants: tail masks and those of the exponential.
