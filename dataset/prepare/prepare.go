@@ -172,6 +172,7 @@ func (r *Result) reuse(ctx context.Context, o Options, source string) error {
 	if err != nil {
 		return r.damaged(err)
 	}
+	o.Progress(PhaseVerify, 1, 1)
 	return nil
 }
 
