@@ -10,16 +10,18 @@ import (
 // Attention goes over tiles of queries and keys, so that the scores of a tile stay
 // in the cache. keyTile is a multiple of queryTile: then a tile of queries begins
 // at or after the beginning of every tile of keys that it sees. The sizes decide
-// where a sum is rescaled, hence the bits.
+// where a sum is rescaled, hence the bits. Rows of a tile lie a cache line further
+// apart than they are long, so that a column does not fall into one set of the cache.
 const (
-	queryTile = 64
-	keyTile   = 128
+	queryTile  = 64
+	keyTile    = 256
+	tileStride = keyTile + lineFloats
 )
 
 // tileScratch is what one worker needs for attention.
 type tileScratch struct {
-	scores  []float32 // [queryTile,keyTile] scores, then exp(score - rowMax)
-	dscores []float32 // [queryTile,keyTile] gradient of the scores
+	scores  []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
+	dscores []float32 // [queryTile,tileStride] gradient of the scores
 	sum     []float32 // [queryTile,head_dim] weighted sum of values
 	factor  []float32 // [1] a single exponential
 	delta   []float32 // [T] dmixed·mixed of every query of a head
@@ -27,8 +29,8 @@ type tileScratch struct {
 
 func newTileScratch(a *arena, c model.Config) tileScratch {
 	return tileScratch{
-		scores:  a.floats(queryTile * keyTile),
-		dscores: a.floats(queryTile * keyTile),
+		scores:  a.floats(queryTile * tileStride),
+		dscores: a.floats(queryTile * tileStride),
 		sum:     a.floats(queryTile * c.HeadDim()),
 		factor:  a.floats(1),
 		delta:   a.floats(c.Context),
@@ -119,7 +121,7 @@ func (a *attention) forwardTile(worker, i int) {
 	sum := kernel.View(s.sum, n, a.headDim, a.headDim)
 	for key := 0; key < first+n; key += keyTile {
 		cols := min(keyTile, first+n-key)
-		scores := kernel.View(s.scores, n, cols, keyTile)
+		scores := kernel.View(s.scores, n, cols, tileStride)
 		a.gemm.MulLocal(worker, scores, h.q.matrix(first, n), h.k.matrix(key, cols).T(), false)
 		a.onlineSoftmax(s, h, first, n, key, cols)
 		a.gemm.MulLocal(worker, sum, scores, h.v.matrix(key, cols), key > 0)
@@ -136,7 +138,7 @@ func (a *attention) forwardTile(worker, i int) {
 func (a *attention) onlineSoftmax(s *tileScratch, h head, first, n, key, cols int) {
 	for r := range n {
 		i := first + r
-		row := s.scores[r*keyTile : r*keyTile+cols]
+		row := s.scores[r*tileStride : r*tileStride+cols]
 		visible := row[:min(cols, i-key+1)]
 		largest := a.path.Max(visible)
 		if key > 0 {

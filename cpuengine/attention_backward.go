@@ -27,8 +27,8 @@ func (a *attention) backwardHead(worker, i int) {
 			n := min(queryTile, a.t-first)
 			cols := min(keyTile, first+n-key, a.t-key)
 			q, k, v := h.q.matrix(first, n), h.k.matrix(key, cols), h.v.matrix(key, cols)
-			scores := kernel.View(s.scores, n, cols, keyTile)
-			dscores := kernel.View(s.dscores, n, cols, keyTile)
+			scores := kernel.View(s.scores, n, cols, tileStride)
+			dscores := kernel.View(s.dscores, n, cols, tileStride)
 			a.gemm.MulLocal(worker, scores, q, k.T(), false)
 			a.gemm.MulLocal(worker, dscores, g.matrix(first, n), v.T(), false)
 			a.softmaxBackward(s, h, first, n, key, cols)
@@ -47,7 +47,7 @@ func (a *attention) backwardHead(worker, i int) {
 func (a *attention) softmaxBackward(s *tileScratch, h head, first, n, key, cols int) {
 	for r := range n {
 		i := first + r
-		from, visible := r*keyTile, min(cols, i-key+1)
+		from, visible := r*tileStride, min(cols, i-key+1)
 		e, ds := s.scores[from:from+cols], s.dscores[from:from+cols]
 		a.path.ExpSum(e[:visible], e[:visible], h.rowMax[i])
 		a.path.SubScaleMul(ds[:visible], ds[:visible], e[:visible], s.delta[i], 1)

@@ -14,7 +14,7 @@ import (
 // small is a shape with several tiles of queries and keys and a ragged last one.
 func small() model.Config {
 	c := model.DefaultSwitches()
-	c.DModel, c.NHead, c.NLayer, c.Context, c.Vocab = 48, 3, 2, 150, 67
+	c.DModel, c.NHead, c.NLayer, c.Context, c.Vocab = 48, 3, 2, keyTile+30, 67
 	return c
 }
 
