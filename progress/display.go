@@ -158,20 +158,20 @@ func (d *Display) step(done pipeline.StepDone) {
 	}
 }
 
-// Note shows a text for people, of one or more lines.
-func (d *Display) Note(text string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.show(printable(text, true))
-}
+// Note shows a text for people, of one or more lines. A phase that has come to its total ends before.
+func (d *Display) Note(text string) { d.message(printable(text, true), "") }
 
 // Warn is Note for what a person should act on.
-func (d *Display) Warn(text string) {
-	text = "warning: " + printable(text, true)
+func (d *Display) Warn(text string) { d.message("warning: "+printable(text, true), paintWarn) }
+
+func (d *Display) message(text, paint string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.o.Mode == Live && d.o.Color {
-		text = paintWarn + text + paintReset
+	if p := d.phase; p != nil && p.total > 0 && p.done >= p.total {
+		d.endPhase()
+	}
+	if paint != "" && d.o.Mode == Live && d.o.Color {
+		text = paint + text + paintReset
 	}
 	d.show(text)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +71,10 @@ func story(d *Display, c *clock, look func(moment string)) {
 	d.Note("the tokens of an earlier run are of other text")
 	look("a note above the phase")
 	c.pass(2 * time.Second)
+	d.Phase("encoding text", 5, 5)
+	c.pass(time.Second)
+	d.Note("tokens written to tokens/src")
+	look("a note after a phase that is complete")
 	d.Train(50)
 	look("before the first step")
 	d.Notice(pipeline.WorkerJoined{Worker: "w1", Device: "a processor with AVX-512, 2 threads"})
@@ -259,5 +264,36 @@ func TestChooseMode(t *testing.T) {
 		if mode, color := ChooseMode(test.json, test.terminal, test.term, test.noColor); mode != test.mode || color != test.color {
 			t.Errorf("%+v: mode %d, color %v", test, mode, color)
 		}
+	}
+}
+
+// Callers from several goroutines never mix their lines.
+func TestConcurrentCallsKeepLinesWhole(t *testing.T) {
+	var out, notes bytes.Buffer
+	d := New(Options{Mode: JSON, Out: &out, Notes: &notes, Now: time.Now})
+	d.Train(100)
+	var callers sync.WaitGroup
+	for i := range int64(4) {
+		callers.Go(func() {
+			for s := range int64(25) {
+				d.Notice(step(1 + 25*i + s))
+				d.Note("a note")
+			}
+		})
+	}
+	callers.Wait()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int64]bool{}
+	for line := range strings.Lines(out.String()) {
+		var l stepLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		seen[l.Step] = true
+	}
+	if len(seen) != 100 || strings.Count(notes.String(), "a note\n") != 100 {
+		t.Errorf("%d steps, %d notes; want 100 of each", len(seen), strings.Count(notes.String(), "a note\n"))
 	}
 }
