@@ -143,3 +143,26 @@ func compareRanges(t *testing.T, d *Dataset, stream []uint32) {
 		}
 	}
 }
+
+// BenchmarkRead reads windows at scattered places of 64 Mi tokens in the operating system's cache.
+func BenchmarkRead(b *testing.B) {
+	folder := filepath.Join(b.TempDir(), "tokens")
+	w := must[*Writer](b)(Create(vfs.OS, folder, meta(2305)))
+	document := counting(2305, 1<<20)[0]
+	for range 64 {
+		if err := w.Document(document); err != nil {
+			b.Fatal(err)
+		}
+	}
+	must[Info](b)(w.Commit())
+	d := open(b, vfs.OS, folder)
+	window := make([]uint32, 1025)
+	start := uint64(0)
+	b.SetBytes(2050)
+	for b.Loop() {
+		if err := d.Read(window, start); err != nil {
+			b.Fatal(err)
+		}
+		start = (start + 40_503*1024) % (64<<20 - 1025)
+	}
+}

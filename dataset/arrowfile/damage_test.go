@@ -158,7 +158,10 @@ func TestReadRefusesRanges(t *testing.T) {
 	}
 }
 
-// Every truncation and every flipped bit of every file is an error of Open or Verify, never a panic,
+// stride thins damage out: it is odd, so all eight bits take turns, and the whole set takes a minute.
+const stride = 5
+
+// A truncation and a flipped bit anywhere in any file is an error of Open or Verify, never a panic,
 // and Read never gives an id outside the vocabulary.
 func TestDamagedFilesAreFound(t *testing.T) {
 	fsys, _ := small(t)
@@ -170,10 +173,10 @@ func TestDamagedFilesAreFound(t *testing.T) {
 				t.Fatalf("%s: %s %d is not noticed", name, what, at)
 			}
 		}
-		for length := range len(whole) {
+		for length := 0; length < len(whole); length += stride {
 			damage("truncation at", length, whole[:length])
 		}
-		for bit := range 8 * len(whole) {
+		for bit := 0; bit < 8*len(whole); bit += stride {
 			flipped := slices.Clone(whole)
 			flipped[bit/8] ^= 1 << (bit % 8)
 			damage("flipped bit", bit, flipped)
@@ -206,7 +209,7 @@ func openAndVerify(t *testing.T, fsys vfs.FS) error {
 func TestForgedShards(t *testing.T) {
 	fsys, _ := small(t)
 	whole := readFile(t, fsys, shardName(0))
-	for bit := range 8 * len(whole) {
+	for bit := 0; bit < 8*len(whole); bit += stride {
 		forged := slices.Clone(whole)
 		forged[bit/8] ^= 1 << (bit % 8)
 		forge(t, fsys, forged)
