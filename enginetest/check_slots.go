@@ -23,12 +23,14 @@ func drawBits(n int, seed uint64) []float32 {
 	return x
 }
 
-// drawMagnitudes draws n values between 2^-40 and 2^40, positive and negative.
+// drawMagnitudes draws n values of magnitudes from 2^-40 to 2^41, positive and
+// negative: random signs and mantissas, exponents of these.
 func drawMagnitudes(n int, seed uint64) []float32 {
 	rng := source(seed)
 	x := make([]float32, n)
 	for i := range x {
-		x[i] = float32(math.Ldexp(2*rng.Float64()-1, rng.IntN(81)-40))
+		exponent := uint32(127 - 40 + rng.IntN(81))
+		x[i] = math.Float32frombits(rng.Uint32()&0x807fffff | exponent<<23)
 	}
 	return x
 }
@@ -92,7 +94,7 @@ func checkZero(t tester, open opener) {
 func checkFold(t tester, open opener) {
 	cfg := twoBuckets()
 	r := mount(t, open, cfg, 1, 3, DrawState(cfg, 1))
-	dst, src, other := drawMagnitudes(r.layout.Size, 2), drawMagnitudes(r.layout.Size, 3), drawMagnitudes(r.layout.Size, 4)
+	dst, src, other := drawVector(r.layout.Size, 3, 2), drawVector(r.layout.Size, 3, 3), drawMagnitudes(r.layout.Size, 4)
 	// The first elements cancel, overflow, keep a subnormal and the sign of zero.
 	copy(dst, []float32{1, math.MaxFloat32, 0x1p-149, 0, float32(math.Copysign(0, -1))})
 	copy(src, []float32{-1, math.MaxFloat32, 0x1p-148, 0, float32(math.Copysign(0, -1))})
