@@ -76,7 +76,7 @@ func BenchmarkMicro(b *testing.B) {
 				b.Run(fmt.Sprintf("%dx%d/k%d", path.rows, width, k), func(b *testing.B) {
 					share(b, path, one, repeat*flops, func() {
 						for range repeat {
-							path.panel[vectors-1](blocks, k, x, k, 1, path.rows*k, y, c, width, true)
+							path.panel[vectors-1](blocks, k, x, k, 1, path.rows*k, y, width, c, width, true)
 						}
 					})
 				})

@@ -6,16 +6,39 @@ type strip struct {
 	rowStride, colStride, blockStride int
 }
 
-// packPanel packs one panel of B [k, n] to its place in slab: [k][width], padded with zeros.
-func (p *Path) packPanel(slab []float32, b Matrix, part panel) {
-	k := b.Rows
-	dst := slab[part.start*k:][:part.width*k]
-	src := b.block(0, part.start, k, part.used)
+// slab is a part of B cut into panels, those of them packed that are not read in place.
+type slab struct {
+	cut
+	b       Matrix // [k, columns]
+	inPlace bool   // read what can be: b is not transposed and its panel full
+	packed  []float32
+}
+
+// reads reports whether panel p is read in place.
+func (s *slab) reads(p panel) bool { return s.inPlace && !s.b.Transposed && p.used == p.width }
+
+// rows returns panel p as the micro-kernels read it, and how far its rows are apart.
+func (s *slab) rows(p panel) (data []float32, stride int) {
+	if s.reads(p) {
+		return s.b.Data[p.start:], s.b.Stride
+	}
+	return s.packed[p.start*s.b.Rows:][:p.width*s.b.Rows], p.width
+}
+
+// pack packs panel i of a slab to its place as [k][width], padded with zeros.
+func (p *Path) pack(s *slab, i int) {
+	part := s.at(i)
+	if s.reads(part) {
+		return
+	}
+	k := s.b.Rows
+	dst, _ := s.rows(part)
+	src := s.b.block(0, part.start, k, part.used)
 	switch {
 	case part.used < part.width:
 		clear(dst)
 		packEdge(dst, src, part.width)
-	case b.Transposed:
+	case src.Transposed:
 		p.packRows(dst, src.Data, src.Stride, k, part.width)
 	default:
 		p.packColumns(dst, src.Data, src.Stride, k, part.width)
@@ -39,41 +62,62 @@ func packEdge(dst []float32, src Matrix, width int) {
 
 // mulBlock multiplies a block of A (at most blockM rows) with panels [first, last) of a
 // packed slab into C, whose columns are those of the whole slab.
-func (p *Path) mulBlock(s *scratch, c, a Matrix, slab []float32, cut cut, first, last int, add bool) {
+func (p *Path) mulBlock(w *scratch, c, a Matrix, b *slab, first, last int, add bool) {
 	full := c.Rows / p.rows
-	main, tail := p.strips(s, a, full, last-first)
-	k := a.Cols
+	main, tail := p.strips(w, a, full, last-first)
+	rest := c.Rows - full*p.rows
 	for i := first; i < last; i++ {
-		part := cut.at(i)
-		run := p.panel[part.vectors-1]
-		b := slab[part.start*k:][:part.width*k]
-		out := c.Data[part.start:]
-		if part.used == part.width && full > 0 {
-			run(full, k, main.data, main.rowStride, main.colStride, main.blockStride, b, out, c.Stride, add)
+		t := tile{path: p, scratch: w, panel: b.at(i), k: a.Cols, stride: c.Stride, add: add}
+		t.b, t.bStride = b.rows(t.panel)
+		out := c.Data[t.start:]
+		if t.used == t.width && full > 0 {
+			t.run(full, main, out, c.Stride)
 		} else {
-			for t := range full {
-				block := main
-				block.data = main.data[t*main.blockStride:]
-				p.edge(s, run, block, k, b, out[t*p.rows*c.Stride:], c.Stride, p.rows, part, add)
+			for j := range full {
+				t.edge(p.rows, main.from(j), out[j*p.rows*c.Stride:])
 			}
 		}
-		if rest := c.Rows - full*p.rows; rest > 0 {
-			p.edge(s, run, tail, k, b, out[full*p.rows*c.Stride:], c.Stride, rest, part, add)
+		if rest > 0 {
+			t.edge(rest, tail, out[full*p.rows*c.Stride:])
 		}
 	}
 }
 
-// edge computes a tile of which only rows x part.used exist in C, by way of a full tile.
-func (p *Path) edge(s *scratch, run panelFunc, a strip, k int, b, c []float32, stride, rows int, part panel, add bool) {
-	tile := s.tile[:p.rows*part.width]
-	if add {
+// from returns the strip without its first row blocks.
+func (s strip) from(block int) strip {
+	s.data = s.data[block*s.blockStride:]
+	return s
+}
+
+// tile is what the tiles of C under one panel have in common.
+type tile struct {
+	path    *Path
+	scratch *scratch
+	panel
+	k       int
+	b       []float32 // the panel's rows
+	bStride int
+	stride  int // of C
+	add     bool
+}
+
+// run multiplies whole row blocks.
+func (t *tile) run(blocks int, a strip, c []float32, stride int) {
+	f := t.path.panel[t.vectors-1]
+	f(blocks, t.k, a.data, a.rowStride, a.colStride, a.blockStride, t.b, t.bStride, c, stride, t.add)
+}
+
+// edge computes a tile of which only rows x used exist in C, by way of a full one.
+func (t *tile) edge(rows int, a strip, c []float32) {
+	whole := t.scratch.tile[:t.path.rows*t.width]
+	if t.add {
 		for r := range rows {
-			copy(tile[r*part.width:], c[r*stride:][:part.used])
+			copy(whole[r*t.width:], c[r*t.stride:][:t.used])
 		}
 	}
-	run(1, k, a.data, a.rowStride, a.colStride, a.blockStride, b, tile, part.width, add)
+	t.run(1, a, whole, t.width)
 	for r := range rows {
-		copy(c[r*stride:][:part.used], tile[r*part.width:])
+		copy(c[r*t.stride:][:t.used], whole[r*t.width:])
 	}
 }
 

@@ -11,6 +11,10 @@ const (
 	blockN      = 768
 	localBlockN = 288
 
+	// inPlaceRows is the number of rows up to which a local product reads B where it is:
+	// packing it would cost more than it saves.
+	inPlaceRows = 128
+
 	// tasksPerWorker is how many pieces a product is cut into at least, when its rows allow
 	// it, so that a worker whose core is busy elsewhere does not hold up the others.
 	tasksPerWorker = 4
@@ -31,9 +35,9 @@ type Gemm struct {
 
 // job is the slab that all workers compute at the moment.
 type job struct {
-	c, a, b  Matrix // C [M, n], A [M, k], B [k, n]
+	c, a     Matrix // [M, n] and [M, k]
+	b        slab   // [k, n]
 	add      bool
-	cut      cut
 	groups   int // column groups that each block of rows is cut into
 	perGroup int // panels of one
 }
@@ -99,16 +103,15 @@ func (g *Gemm) MulLocal(worker int, c, a, b Matrix, add bool) {
 	stepK := evenly(a.Cols, blockK, 16)
 	for j := 0; j < c.Cols; j += stepN {
 		n := min(stepN, c.Cols-j)
-		cut := newCut(n, g.path.lanes)
 		for kk := 0; kk < a.Cols; kk += stepK {
 			k := min(stepK, a.Cols-kk)
-			bb := b.block(kk, j, k, n)
-			for i := range cut.panels {
-				g.path.packPanel(s.slab, bb, cut.at(i))
+			bb := slab{newCut(n, g.path.lanes), b.block(kk, j, k, n), c.Rows <= inPlaceRows, s.slab}
+			for i := range bb.panels {
+				g.path.pack(&bb, i)
 			}
 			for i := 0; i < c.Rows; i += blockM {
 				m := min(blockM, c.Rows-i)
-				g.path.mulBlock(s, c.block(i, j, m, n), a.block(i, kk, m, k), s.slab, cut, 0, cut.panels, add || kk > 0)
+				g.path.mulBlock(s, c.block(i, j, m, n), a.block(i, kk, m, k), &bb, 0, bb.panels, add || kk > 0)
 			}
 		}
 	}
@@ -132,20 +135,18 @@ func emptyProduct(c, a Matrix, add bool) bool {
 
 // runSlab packs one slab of B, then multiplies all of A with it.
 func (g *Gemm) runSlab(c, a, b Matrix, add bool) {
-	j := job{c: c, a: a, b: b, add: add, cut: newCut(c.Cols, g.path.lanes)}
+	j := job{c: c, a: a, add: add, b: slab{newCut(c.Cols, g.path.lanes), b, false, g.slab}}
 	blocks := (c.Rows + blockM - 1) / blockM
 	wanted := (tasksPerWorker*g.pool.Workers() + blocks - 1) / blocks
-	j.perGroup = (j.cut.panels + wanted - 1) / wanted
-	j.groups = (j.cut.panels + j.perGroup - 1) / j.perGroup
+	j.perGroup = (j.b.panels + wanted - 1) / wanted
+	j.groups = (j.b.panels + j.perGroup - 1) / j.perGroup
 	g.job = j
-	g.pool.Each(j.cut.panels, g.pack)
+	g.pool.Each(j.b.panels, g.pack)
 	g.pool.Each(blocks*j.groups, g.mul)
 }
 
 // packPiece packs panel i of the job's slab.
-func (g *Gemm) packPiece(_, i int) {
-	g.path.packPanel(g.slab, g.job.b, g.job.cut.at(i))
-}
+func (g *Gemm) packPiece(_, i int) { g.path.pack(&g.job.b, i) }
 
 // mulPiece multiplies one block of rows with one group of panels.
 func (g *Gemm) mulPiece(worker, i int) {
@@ -153,6 +154,6 @@ func (g *Gemm) mulPiece(worker, i int) {
 	row, first := i/j.groups*blockM, i%j.groups*j.perGroup
 	m := min(blockM, j.c.Rows-row)
 	c, a := j.c.block(row, 0, m, j.c.Cols), j.a.block(row, 0, m, j.a.Cols)
-	last := min(first+j.perGroup, j.cut.panels)
-	g.path.mulBlock(&g.local[worker], c, a, g.slab, j.cut, first, last, j.add)
+	last := min(first+j.perGroup, j.b.panels)
+	g.path.mulBlock(&g.local[worker], c, a, &j.b, first, last, j.add)
 }

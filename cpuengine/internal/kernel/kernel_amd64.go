@@ -3,13 +3,13 @@
 package kernel
 
 //go:noescape
-func avx512Panel1(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+func avx512Panel1(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx512Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+func avx512Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx512Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+func avx512Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
 func avx512PackColumns(dst, src []float32, stride, k, width int)
@@ -72,13 +72,13 @@ func avx512Max(x []float32) float32
 func avx512ExpSum(dst, x []float32, bias float32) float32
 
 //go:noescape
-func avx2Panel1(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+func avx2Panel1(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx2Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+func avx2Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx2Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+func avx2Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
 func avx2PackColumns(dst, src []float32, stride, k, width int)

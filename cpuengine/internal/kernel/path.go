@@ -38,11 +38,12 @@ type Path struct {
 	peakFlops int // of one iteration of peak
 }
 
-// panelFunc multiplies a strip of A with one packed panel of B into C. The strip has blocks
+// panelFunc multiplies a strip of A with one panel of B into C. The strip has blocks
 // of Path.rows rows; element (r, kk) of block t is a[t*blockStride+r*rowStride+kk*colStride].
-// The panel is [k][width]. Rows of c are cStride apart. Each element of C is a chain of fused
+// Rows of the panel are
+// bStride apart, rows of c cStride. Each element of C is a chain of fused
 // multiply-adds over k that starts from +0, or from its old value when add is set. k >= 1.
-type panelFunc func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool)
+type panelFunc func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 // packFunc copies a k x width panel of B to dst as [k][width]. Width is one, two or three
 // times lanes. Element (kk, j) is src[kk*stride+j] (packColumns) or src[j*stride+kk] (packRows).

@@ -14,7 +14,7 @@ const (
 
 // portablePanel returns the micro-kernel for panels of that width.
 func portablePanel(width int) panelFunc {
-	return func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool) {
+	return func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool) {
 		for t := range blocks {
 			for r := range portableRows {
 				row := c[(t*portableRows+r)*cStride:][:width]
@@ -23,7 +23,7 @@ func portablePanel(width int) panelFunc {
 				}
 				ar := a[t*blockStride+r*rowStride:]
 				for kk := range k {
-					fmaRow(row, ar[kk*colStride], b[kk*width:][:width])
+					fmaRow(row, ar[kk*colStride], b[kk*bStride:][:width])
 				}
 			}
 		}

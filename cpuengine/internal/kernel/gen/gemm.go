@@ -8,15 +8,16 @@ const unroll = 4
 // panel writes the micro-kernel for panels of that many vectors: see kernel.panelFunc.
 //
 //	SI, R11  rows 0-3 and 4-7 of A    R8, R10  1 and 3 row strides    R9  column stride
-//	R13      block of A               DI       B                      DX  block of C, BX its stride
+//	R13      block of A               DI, R12  row of B, its stride   DX  block of C, BX its stride
 func (e *emitter) panel(vectors int) {
-	e.begin(fmt.Sprintf("Panel%d", vectors), "blocks, k int, a []float32, rowStride, colStride, blockStride int, b, c []float32, cStride int, add bool", "")
-	for _, p := range [][2]string{{"a_base", "R13"}, {"rowStride", "R8"}, {"colStride", "R9"}, {"blockStride", "R12"}, {"c_base", "DX"}, {"cStride", "BX"}} {
+	e.begin(fmt.Sprintf("Panel%d", vectors), "blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool", "")
+	for _, p := range [][2]string{{"a_base", "R13"}, {"rowStride", "R8"}, {"colStride", "R9"}, {"bStride", "R12"}, {"c_base", "DX"}, {"cStride", "BX"}} {
 		e.op("MOVQ", e.param(p[0]), p[1])
 	}
 	for _, reg := range []string{"R8", "R9", "R12", "BX"} {
 		e.op("SHLQ", 2, reg)
 	}
+	e.op("SHLQ", 2, e.param("blockStride"))
 	e.op("LEAQ", "(R8)(R8*2)", "R10")
 	e.op("MOVBLZX", e.param("add"), "CX")
 	block := e.label("block")
@@ -31,7 +32,7 @@ func (e *emitter) panel(vectors int) {
 	e.overK(vectors)
 	e.op("MOVQ", "DX", "AX")
 	e.tile(vectors, "VMOVUPS", true)
-	e.op("ADDQ", "R12", "R13")
+	e.op("ADDQ", e.param("blockStride"), "R13")
 	e.op("MOVQ", "AX", "DX") // tile left it one past the last row
 	e.op("DECQ", e.param("blocks"))
 	e.op("JNZ", block)
@@ -81,32 +82,27 @@ func (e *emitter) overK(vectors int) {
 	e.op("JLT", few)
 	e.op("PCALIGN", 64)
 	e.place(many)
-	for u := range unroll {
-		e.rankOne(vectors, u)
+	for range unroll {
+		e.rankOne(vectors)
 	}
-	e.op("ADDQ", unroll*vectors*e.bytes(), "DI")
 	e.op("SUBQ", unroll, "AX")
 	e.op("JGE", many)
 	e.place(few)
 	e.op("ADDQ", unroll, "AX")
 	e.op("JZ", done)
 	e.place(one)
-	e.rankOne(vectors, 0)
-	e.op("ADDQ", vectors*e.bytes(), "DI")
+	e.rankOne(vectors)
 	e.op("DECQ", "AX")
 	e.op("JNZ", one)
 	e.place(done)
 }
 
-// ahead is how far before its use a panel of B is fetched, in vectors.
-const ahead = 32
-
-// rankOne adds column k of A times row k of B, u steps ahead of DI, to the tile.
-func (e *emitter) rankOne(vectors, u int) {
+// rankOne adds column k of A times row k of B to the tile, and steps to the next.
+func (e *emitter) rankOne(vectors int) {
 	firstB := e.rows * vectors
 	firstA := firstB + vectors
 	for j := range vectors {
-		e.op("VMOVUPS", fmt.Sprintf("%d(DI)", (u*vectors+j)*e.bytes()), e.v(firstB+j))
+		e.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*e.bytes()), e.v(firstB+j))
 	}
 	for r := range e.rows {
 		base := []string{"SI", "R11"}[r/4]
@@ -117,9 +113,10 @@ func (e *emitter) rankOne(vectors, u int) {
 			e.op("VFMADD231PS", e.v(firstB+j), a, e.v(r*vectors+j))
 		}
 		if r < vectors {
-			e.op("PREFETCHT0", fmt.Sprintf("%d(DI)", (u*vectors+r+ahead)*e.bytes()))
+			e.op("PREFETCHT0", fmt.Sprintf("%d(DI)(R12*8)", r*e.bytes())) // eight rows on
 		}
 	}
+	e.op("ADDQ", "R12", "DI")
 	e.op("ADDQ", "R9", "SI")
 	if e.rows > 4 {
 		e.op("ADDQ", "R9", "R11")
