@@ -1,8 +1,13 @@
 package cpuengine
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,58 +50,115 @@ var hyper = model.Hyper{
 	Correction1: 0.1, Correction2: 0.05, Eps: 1e-8, Decay: 0.1,
 }
 
-// fingerprint runs two microbatches, a fold and an update, and returns every loss
-// and digest on the way.
+// hash identifies the bits of slices.
+func hash(slices ...[]float32) string {
+	h := sha256.New()
+	for _, s := range slices {
+		for _, f := range s {
+			h.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(f)))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// fingerprint runs two microbatches, a fold and an update, and returns the bits of
+// every loss, gradient and state on the way.
 func fingerprint(t *testing.T, c model.Config, o Options) string {
 	t.Helper()
 	e := open(t, c, o)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	var log strings.Builder
-	for i, n := range []int{o.Microbatch, 1} {
-		b := enginetest.DrawBatch(c, n, c.Context-i, uint64(i))
+	for i, windows := range []int{o.Microbatch, 1} {
+		b := enginetest.DrawBatch(c, windows, c.Context-i, uint64(i))
 		eval, err := e.Eval(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(err)
 		loss, err := e.Accumulate(i, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := e.GradDigest(i, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&log, "%x %x %v\n", math.Float64bits(eval.Sum), math.Float64bits(loss.Sum), d)
+		must(err)
+		fmt.Fprintf(&log, "eval %x loss %x\ngradient %v\n", math.Float64bits(eval.Sum), math.Float64bits(loss.Sum), hash(e.slots[i].flat))
 	}
-	if err := e.Fold(0, 1); err != nil {
-		t.Fatal(err)
-	}
-	d, err := e.Update(0, 1.0/256, hyper)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(e.Fold(0, 1))
+	_, err := e.Update(0, 1.0/256, hyper)
+	must(err)
 	logits := make([]float32, c.Vocab)
-	if err := e.Logits([]uint32{1, 2, 3, 4, 5}, 3, logits); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintf(&log, "%v %v", d, model.DigestOf(model.Weight, 0, logits))
+	must(e.Logits([]uint32{1, 2, 3, 4, 5}, 3, logits))
+	fmt.Fprintf(&log, "state %v\nlogits %v\n", hash(e.params.flat, e.m, e.v), hash(logits))
 	return log.String()
 }
 
-func TestBitsDependOnNeitherThreadsNorPath(t *testing.T) {
-	c := small()
+// The bits are the promise: these were computed once and hold on every machine, for
+// every path and any number of threads. They change only in a commit that raises
+// model.Numerics and says why.
+func TestBits(t *testing.T) {
 	for _, activation := range []model.Activation{model.ReLUSquared, model.ReLU} {
+		c := small()
 		c.Activation, c.FinalNorm = activation, activation == model.ReLU
-		want := ""
-		for _, path := range kernel.Paths() {
+		golden, err := os.ReadFile(filepath.Join("testdata", "bits-"+string(activation)+".golden"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := string(golden)
+		for i, path := range kernel.Paths() {
 			for _, threads := range []int{1, 2, 7} {
-				got := fingerprint(t, c, Options{Microbatch: 2, Slots: 2, Threads: threads, Path: path.String()})
-				if want == "" {
-					want = got
+				if i > 0 && threads != 2 {
+					continue // the division of the work does not depend on the path
 				}
+				got := fingerprint(t, c, Options{Microbatch: 2, Slots: 2, Threads: threads, Path: path.String()})
 				if got != want {
-					t.Errorf("%v, %s, %d threads:\n%s\nwant\n%s", activation, path, threads, got, want)
+					t.Errorf("%v, %s, %d threads:\n%swant\n%s", activation, path, threads, got, want)
 				}
 			}
 		}
+	}
+}
+
+func TestLossAtInitOf12M(t *testing.T) {
+	if len(kernel.Paths()) == 1 {
+		t.Skip("only the portable path runs here: the forward pass would take half a minute")
+	}
+	c, err := model.Variant("12m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := open(t, c, Options{Microbatch: 1, Slots: 1})
+	for b := range e.layout.Buckets() {
+		lo, hi := e.layout.Bucket(b)
+		w := make([]float32, hi-lo)
+		e.layout.InitBucket(1, b, w)
+		if err := e.Load(b, w, e.m[lo:hi], e.v[lo:hi]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loss, err := e.Eval(enginetest.DrawBatch(c, 1, 256, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 7.820; math.Abs(loss.Mean()-want) > 0.1 {
+		t.Errorf("loss %v, want %v within 0.1", loss.Mean(), want)
+	}
+}
+
+// The parts add up to the time of the calls, and each call moves its own parts.
+func TestPartsFollowTheCalls(t *testing.T) {
+	c := small()
+	e := open(t, c, Options{Microbatch: 1, Slots: 2, Threads: 2})
+	if e.Parts() != (Parts{}) {
+		t.Errorf("a new engine has used %+v", e.Parts())
+	}
+	if err := e.Zero(0); err != nil {
+		t.Fatal(err)
+	}
+	if p := e.Parts(); p.Optimizer <= 0 || p.Total() != p.Optimizer {
+		t.Errorf("after Zero: %+v", p)
+	}
+	if _, err := e.Accumulate(0, enginetest.DrawBatch(c, 1, c.Context, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if p := e.Parts(); p.MatMul <= 0 || p.Attention <= 0 || p.Pointwise <= 0 || p.CrossEntropy <= 0 {
+		t.Errorf("after Accumulate: %+v", p)
 	}
 }

@@ -27,3 +27,11 @@ func TestSuite(t *testing.T) {
 		})
 	}
 }
+
+func TestOperations(t *testing.T) {
+	for _, path := range kernel.Paths() {
+		t.Run(path.String(), func(t *testing.T) {
+			enginetest.RunOps(t, operations(newDevice(t, path)))
+		})
+	}
+}
