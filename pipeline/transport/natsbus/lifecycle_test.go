@@ -269,8 +269,10 @@ func TestAConnectionOutlivesItsServer(t *testing.T) {
 	o.Port = formerPort(s.URL())
 	again := startServer(t, o)
 	wait(t, back)
+	subscribe(t, opened, "andrea.demo.ev.x", func(transport.Message) {}) // a round trip, after the old subscriptions
 	coordinator := connect(t, again, "coordinator", false)
-	if got, err := coordinator.Request(patience(t), "andrea.demo.w.w1.ping", []byte("still there")); err != nil || string(got) != "still there" {
+	got, err := coordinator.Request(patience(t), "andrea.demo.w.w1.ping", []byte("still there"))
+	if err != nil || string(got) != "still there" {
 		t.Errorf("after the restart: %q, %v", got, err)
 	}
 }
