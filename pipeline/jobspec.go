@@ -2,9 +2,8 @@ package pipeline
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -33,7 +32,7 @@ type JobSpec struct {
 
 // ModelSpec names a variant; every other key that is given replaces the variant's.
 type ModelSpec struct {
-	Variant    string   `yaml:"variant,omitempty"`
+	Variant    string   `yaml:"variant"`
 	DModel     *int     `yaml:"d_model,omitempty"`
 	NHead      *int     `yaml:"n_head,omitempty"`
 	NLayer     *int     `yaml:"n_layer,omitempty"`
@@ -125,60 +124,48 @@ func (s *JobSpec) overlay(data []byte) error {
 	if len(data) > MaxJobSpecBytes {
 		return fmt.Errorf("it has %d bytes: at most %d are read", len(data), MaxJobSpecBytes)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	switch err := d.Decode(s); {
-	case errors.Is(err, io.EOF):
-		return nil // an empty document changes nothing
-	case err != nil:
-		return plainYAMLError(err)
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return errors.New("there is a second document after ---: give one")
-	}
-	return nil
+	return decodeStrict(data, s)
 }
 
-// plainYAMLError says what the YAML library found in this project's words.
-func plainYAMLError(err error) error {
-	var typeError *yaml.TypeError
-	if !errors.As(err, &typeError) {
-		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	var errs []error
-	for _, line := range typeError.Errors {
-		if key, found := strings.CutPrefix(line, "line "); found {
-			if before, after, ok := strings.Cut(key, ": field "); ok && strings.Contains(after, " not found in type ") {
-				name, _, _ := strings.Cut(after, " ")
-				line = fmt.Sprintf("line %s: unknown key %q", before, name)
-			}
-		}
-		errs = append(errs, errors.New(line))
-	}
-	return errors.Join(errs...)
-}
-
-// Set applies one key=value with a dotted key, such as model.d_model=64.
+// Set applies one key=value with a dotted key, such as model.d_model=64; the value is
+// YAML. After an error s is as it was.
 func (s *JobSpec) Set(assignment string) error {
 	key, value, found := strings.Cut(assignment, "=")
 	if !found || key == "" {
-		return fmt.Errorf("setting %q: it is not key=value: write for example optimizer.lr=3e-4", assignment)
+		return fmt.Errorf("setting %.80q: it is not key=value: write for example optimizer.lr=3e-4", assignment)
 	}
-	var text strings.Builder
-	parts := strings.Split(key, ".")
-	for depth, part := range parts {
-		fmt.Fprintf(&text, "%s%s:", strings.Repeat("  ", depth), part)
-		if depth < len(parts)-1 {
-			text.WriteString("\n")
-		}
+	text, err := nested(key, value)
+	if err != nil {
+		return fmt.Errorf("setting %s: the value cannot be read: %w", key, err)
 	}
-	fmt.Fprintf(&text, " %s\n", value)
-	changed := *s
-	if err := changed.overlay([]byte(text.String())); err != nil {
+	// A copy of the struct would share what its pointers lead to.
+	var changed JobSpec
+	if err := changed.overlay(s.Marshal()); err != nil {
+		return fmt.Errorf("setting %s: copying the job spec: %w", key, err)
+	}
+	if err := changed.overlay(text); err != nil {
 		return fmt.Errorf("setting %s: %w", key, err)
 	}
 	*s = changed
 	return nil
+}
+
+// nested is the YAML document in which a dotted key has a value, itself YAML.
+func nested(key, value string) ([]byte, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(value), &document); err != nil {
+		return nil, plainYAMLError(err)
+	}
+	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	if len(document.Content) > 0 {
+		node = document.Content[0]
+	}
+	parts := strings.Split(key, ".")
+	for _, part := range slices.Backward(parts) {
+		name := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: part}
+		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{name, node}}
+	}
+	return yaml.Marshal(node)
 }
 
 // Marshal writes the spec as YAML; ParseJobSpec reads it back to the same value.
