@@ -41,6 +41,13 @@ func ValidName(name string) bool { return nameRule.MatchString(name) }
 // MaxSteps bounds the number of steps of a job.
 const MaxSteps = 1 << 40
 
+// What one control message holds, of 1 MiB at most: an Answer has a loss, a token
+// count and a digest for every lane, an Evaluated a number for every window.
+const (
+	MaxLanes       = 1 << 12
+	MaxEvalWindows = 1 << 15
+)
+
 // maxMicrobatchTokens keeps the ids of a microbatch, 4 bytes each, inside one
 // message of the transport.
 const maxMicrobatchTokens = 200_000
@@ -157,21 +164,52 @@ func (p *Plan) indexData() (faults []string) {
 		return nil // said already, and nothing can be counted without it
 	}
 	b := p.Spec.Batch
-	if ids := b.Microbatch * (p.Model.Context + 1); b.Microbatch <= maxMicrobatchTokens && ids > maxMicrobatchTokens {
-		faults = append(faults, fmt.Sprintf("batch: microbatch %d of context %d has %d ids: at most %d fit a message", b.Microbatch, p.Model.Context, ids, maxMicrobatchTokens))
-	}
+	faults = b.messageFaults(p.Model.Context)
 	index, err := dataset.NewIndex(p.Dataset.Tokens, p.Model.Context, p.Spec.Data.Validation)
 	if err != nil {
 		return append(faults, splitFaults("data", err)...)
 	}
 	p.Index = index
-	p.Sampler, err = dataset.NewSampler(index, dataset.Batching{
-		TokensPerStep: b.TokensPerStep, Lanes: b.Lanes, Microbatch: b.Microbatch, Seed: p.Spec.Seed,
-	})
+	p.Sampler, err = dataset.NewSampler(index, p.Spec.batching())
 	if err != nil {
 		faults = append(faults, splitFaults("batch", err)...)
 	}
 	return faults
+}
+
+func (s JobSpec) batching() dataset.Batching {
+	b := s.Batch
+	return dataset.Batching{TokensPerStep: b.TokensPerStep, Lanes: b.Lanes, Microbatch: b.Microbatch, Seed: s.Seed}
+}
+
+// messageFaults lists what would not fit the messages of a step.
+func (b BatchSpec) messageFaults(context int) (faults []string) {
+	if ids := b.Microbatch * (context + 1); b.Microbatch <= maxMicrobatchTokens && ids > maxMicrobatchTokens {
+		faults = append(faults, fmt.Sprintf("batch: microbatch %d of context %d has %d ids: at most %d fit a message", b.Microbatch, context, ids, maxMicrobatchTokens))
+	}
+	if b.Lanes > MaxLanes {
+		faults = append(faults, fmt.Sprintf("batch: lanes %d are too many: the losses of at most %d fit a message", b.Lanes, MaxLanes))
+	}
+	return faults
+}
+
+// microbatchesPerLane checks a resolved spec as far as that is possible without the
+// dataset, which a worker has not, and returns k.
+func (s JobSpec) microbatchesPerLane() (int, error) {
+	config, err := ConfigOf(s)
+	if err != nil {
+		return 0, err
+	}
+	faults := append(s.faults(), s.Batch.messageFaults(config.Context)...)
+	endless := dataset.Index{Context: uint64(config.Context), Training: math.MaxUint64}
+	sampler, err := dataset.NewSampler(endless, s.batching())
+	if err != nil {
+		faults = append(faults, splitFaults("batch", err)...)
+	}
+	if len(faults) > 0 {
+		return 0, listFaults(faults)
+	}
+	return sampler.MicrobatchesPerLane(), nil
 }
 
 func splitFaults(section string, err error) (faults []string) {
@@ -191,7 +229,7 @@ func (s JobSpec) faults() (faults []string) {
 	check(ValidName(s.Name), "name is %q: use 1 to 63 of a-z, 0-9 and -, not at the ends", s.Name)
 	check(s.Steps >= 1 && s.Steps <= MaxSteps, "steps is %d: must be between 1 and %d", s.Steps, int64(MaxSteps))
 	check(s.Eval.Every >= 0, "eval.every is %d: must not be negative", s.Eval.Every)
-	check(s.Eval.Windows >= 1 && s.Eval.Windows <= 1<<20, "eval.windows is %d: must be between 1 and %d", s.Eval.Windows, 1<<20)
+	check(s.Eval.Windows >= 1 && s.Eval.Windows <= MaxEvalWindows, "eval.windows is %d: must be between 1 and %d", s.Eval.Windows, MaxEvalWindows)
 	check(s.Checkpoint.Every >= 1, "checkpoint.every is %d: must be at least 1", s.Checkpoint.Every)
 	check(s.Checkpoint.KeepLast >= 1, "checkpoint.keep_last is %d: must be at least 1", s.Checkpoint.KeepLast)
 	check(s.Precision == "fp32", "precision is %q: this version computes fp32", s.Precision)
@@ -208,12 +246,13 @@ func (o OptimizerSpec) faults() (faults []string) {
 		}
 	}
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-	check(finite(o.LR) && o.LR > 0, "lr is %v: must be positive", o.LR)
-	check(finite(o.MinLR) && o.MinLR >= 0 && !(o.MinLR > o.LR), "min_lr is %v: must be between 0 and lr %v", o.MinLR, o.LR)
+	finite32 := func(x float64) bool { return finite(float64(float32(x))) }
+	check(finite32(o.LR) && float32(o.LR) > 0, "lr is %v: must be a positive number in fp32", o.LR)
+	check(finite32(o.MinLR) && o.MinLR >= 0 && !(o.MinLR > o.LR), "min_lr is %v: must be between 0 and lr %v", o.MinLR, o.LR)
 	check(o.WarmupSteps >= 0 && o.WarmupSteps <= MaxSteps, "warmup_steps is %d: must be between 0 and %d", o.WarmupSteps, int64(MaxSteps))
-	check(finite(o.Eps) && float32(o.Eps) > 0, "eps is %v: must be positive in fp32", o.Eps)
-	check(finite(o.WeightDecay) && o.WeightDecay >= 0, "weight_decay is %v: must not be negative", o.WeightDecay)
-	check(finite(o.GradClip) && o.GradClip >= 0, "grad_clip is %v: must not be negative", o.GradClip)
+	check(finite32(o.Eps) && float32(o.Eps) > 0, "eps is %v: must be a positive number in fp32", o.Eps)
+	check(finite32(o.WeightDecay) && o.WeightDecay >= 0, "weight_decay is %v: must be a number in fp32, not negative", o.WeightDecay)
+	check(finite(o.GradClip) && o.GradClip >= 0, "grad_clip is %v: must be a number, not negative", o.GradClip)
 	if len(o.Betas) != 2 {
 		check(false, "betas has %d values: must have 2", len(o.Betas))
 		return faults

@@ -119,8 +119,11 @@ func (Leave) isWorkerEffect()        {}
 // returns and Handle the result, and so on. So a message waits for one microbatch
 // at most, and a cancelled task leaves nothing behind.
 type Worker struct {
-	hello  Hello
-	job    JobSpec
+	hello Hello
+	job   JobSpec
+
+	microbatches int // of a lane
+
 	opened bool // an engine was asked for
 	joined bool // the engine holds state step
 	step   int64
@@ -276,6 +279,9 @@ func (w *Worker) welcomed(m Welcome) []WorkerEffect {
 	if err != nil {
 		return w.fail(fmt.Errorf("joining the run: its job spec cannot be read: %w", err))
 	}
+	if w.microbatches, err = job.microbatchesPerLane(); err != nil {
+		return w.fail(fmt.Errorf("joining the run: %w", err))
+	}
 	w.job, w.opened, w.step, w.digest = job, true, m.Step, m.Digest
 	return w.do(OpenEngine{Job: job, Step: m.Step, Digest: m.Digest})
 }
@@ -311,12 +317,6 @@ func (t *leaseTask) next() WorkerEffect {
 	return Accumulate{Slot: t.slot(), Step: t.lease.Step, Lane: t.lane(), Microbatch: t.microbatch}
 }
 
-// microbatchesPerLane is k of the resolved job.
-func (w *Worker) microbatchesPerLane() int {
-	b := w.job.Batch
-	return b.TokensPerStep / (b.Lanes * b.Microbatch * *w.job.Model.Context)
-}
-
 func (w *Worker) accumulated(e Accumulated) []WorkerEffect {
 	t, ok := w.task.(*leaseTask)
 	if !ok {
@@ -326,7 +326,7 @@ func (w *Worker) accumulated(e Accumulated) []WorkerEffect {
 	t.current.Tokens += e.Loss.Tokens
 	t.current.TokenDigest = t.current.TokenDigest.Add(e.TokenDigest)
 	t.microbatch++
-	if t.microbatch < w.microbatchesPerLane() {
+	if t.microbatch < w.microbatches {
 		return w.do(t.next())
 	}
 	return w.do(t.laneDone()...)
