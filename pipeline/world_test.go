@@ -32,7 +32,7 @@ checkpoint: {every: 2, keep_last: 2}
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := pipeline.NewPlan(spec, pipeline.DatasetInfo{Fingerprint: "f", Tokenizer: "bytes", Vocab: 11, Tokens: 200})
+	plan, err := pipeline.NewPlan(spec, tinyData)
 	if err != nil {
 		t.Fatal(err)
 	}
