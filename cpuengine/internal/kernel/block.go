@@ -1,26 +1,25 @@
 package kernel
 
-// strip is a block of A as the micro-kernels read it: see panelFunc.
-type strip struct {
-	data                              []float32
-	rowStride, colStride, blockStride int
-}
-
-// slab is a part of B cut into panels, those of them packed that are not read in place.
+// slab is a part of B cut into panels.
 type slab struct {
 	cut
-	b       Matrix // [k, columns]
-	inPlace bool   // read what can be: b is not transposed and its panel full
-	packed  []float32
+	b      Matrix // [k, columns]
+	packed []float32
+	// few says that few rows of A pass by: panels are then packed one after the other to the
+	// same place, which stays in the L1 cache, and read in place where that is possible.
+	few bool
 }
 
-// reads reports whether panel p is read in place.
-func (s *slab) reads(p panel) bool { return s.inPlace && !s.b.Transposed && p.used == p.width }
+// inPlace reports whether panel p is read where it is: it must be full and b not transposed.
+func (s *slab) inPlace(p panel) bool { return s.few && !s.b.Transposed && p.used == p.width }
 
 // rows returns panel p as the micro-kernels read it, and how far its rows are apart.
 func (s *slab) rows(p panel) (data []float32, stride int) {
-	if s.reads(p) {
+	switch {
+	case s.inPlace(p):
 		return s.b.Data[p.start:], s.b.Stride
+	case s.few:
+		return s.packed[:p.width*s.b.Rows], p.width
 	}
 	return s.packed[p.start*s.b.Rows:][:p.width*s.b.Rows], p.width
 }
@@ -28,7 +27,7 @@ func (s *slab) rows(p panel) (data []float32, stride int) {
 // pack packs panel i of a slab to its place as [k][width], padded with zeros.
 func (p *Path) pack(s *slab, i int) {
 	part := s.at(i)
-	if s.reads(part) {
+	if s.inPlace(part) {
 		return
 	}
 	k := s.b.Rows
@@ -60,27 +59,10 @@ func packEdge(dst []float32, src Matrix, width int) {
 	}
 }
 
-// mulBlock multiplies a block of A (at most blockM rows) with panels [first, last) of a
-// packed slab into C, whose columns are those of the whole slab.
-func (p *Path) mulBlock(w *scratch, c, a Matrix, b *slab, first, last int, add bool) {
-	full := c.Rows / p.rows
-	main, tail := p.strips(w, a, full, last-first)
-	rest := c.Rows - full*p.rows
-	for i := first; i < last; i++ {
-		t := tile{path: p, scratch: w, panel: b.at(i), k: a.Cols, stride: c.Stride, add: add}
-		t.b, t.bStride = b.rows(t.panel)
-		out := c.Data[t.start:]
-		if t.used == t.width && full > 0 {
-			t.run(full, main, out, c.Stride)
-		} else {
-			for j := range full {
-				t.edge(p.rows, main.from(j), out[j*p.rows*c.Stride:])
-			}
-		}
-		if rest > 0 {
-			t.edge(rest, tail, out[full*p.rows*c.Stride:])
-		}
-	}
+// strip is a run of row blocks of A as the micro-kernels read them: see panelFunc.
+type strip struct {
+	data                              []float32
+	rowStride, colStride, blockStride int
 }
 
 // from returns the strip without its first row blocks.
@@ -121,30 +103,57 @@ func (t *tile) edge(rows int, a strip, c []float32) {
 	}
 }
 
+// rowBlock is a block of A (at most blockM rows), prepared for the micro-kernels.
+type rowBlock struct {
+	k    int
+	full int   // whole row blocks
+	rest int   // rows after them
+	main strip // the whole row blocks
+	tail strip // the rest, padded with zeros
+}
+
 // packFrom is the number of panels from which on it pays to pack a transposed A: each then
 // reads the block again, k rows far apart, which keeps hitting the same few cache sets.
 const packFrom = 3
 
-// strips prepares a block of A for that many panels: full whole row blocks, read in place
-// where that is fast, and the rows after them, packed and padded with zeros.
-func (p *Path) strips(s *scratch, a Matrix, full, panels int) (main, tail strip) {
-	k, whole := a.Cols, full*p.rows
-	if whole < a.Rows {
-		tail = strip{s.tail, 1, p.rows, 0}
-		dst := s.tail[:k*p.rows]
+// prepare readies a block of A for that many panels: whole row blocks are read in place where
+// that is fast.
+func (p *Path) prepare(s *scratch, a Matrix, panels int) rowBlock {
+	r := rowBlock{k: a.Cols, full: a.Rows / p.rows, rest: a.Rows % p.rows}
+	if r.rest > 0 {
+		r.tail = strip{s.tail, 1, p.rows, 0}
+		dst := s.tail[:r.k*p.rows]
 		clear(dst)
-		packEdge(dst, a.block(whole, 0, a.Rows-whole, k).T(), p.rows)
+		packEdge(dst, a.block(a.Rows-r.rest, 0, r.rest, r.k).T(), p.rows)
 	}
 	switch {
 	case !a.Transposed:
-		main = strip{a.Data, a.Stride, 1, p.rows * a.Stride}
+		r.main = strip{a.Data, a.Stride, 1, p.rows * a.Stride}
 	case panels < packFrom:
-		main = strip{a.Data, 1, a.Stride, p.rows}
+		r.main = strip{a.Data, 1, a.Stride, p.rows}
 	default:
-		main = strip{s.a, 1, p.rows, k * p.rows}
-		if full > 0 {
-			p.packStrip(s.a, main.blockStride, a.Data, a.Stride, k, full)
+		r.main = strip{s.a, 1, p.rows, r.k * p.rows}
+		if r.full > 0 {
+			p.packStrip(s.a, r.main.blockStride, a.Data, a.Stride, r.k, r.full)
 		}
 	}
-	return main, tail
+	return r
+}
+
+// mulPanel multiplies a block of A with panel i of a slab into C, whose columns are those of
+// the whole slab.
+func (p *Path) mulPanel(s *scratch, c Matrix, a *rowBlock, b *slab, i int, add bool) {
+	t := tile{path: p, scratch: s, panel: b.at(i), k: a.k, stride: c.Stride, add: add}
+	t.b, t.bStride = b.rows(t.panel)
+	out := c.Data[t.start:]
+	if t.used == t.width && a.full > 0 {
+		t.run(a.full, a.main, out, c.Stride)
+	} else {
+		for j := range a.full {
+			t.edge(p.rows, a.main.from(j), out[j*p.rows*c.Stride:])
+		}
+	}
+	if a.rest > 0 {
+		t.edge(a.rest, a.tail, out[a.full*p.rows*c.Stride:])
+	}
 }

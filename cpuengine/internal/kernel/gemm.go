@@ -11,10 +11,6 @@ const (
 	blockN      = 768
 	localBlockN = 288
 
-	// inPlaceRows is the number of rows up to which a local product reads B where it is:
-	// packing it would cost more than it saves.
-	inPlaceRows = 128
-
 	// tasksPerWorker is how many pieces a product is cut into at least, when its rows allow
 	// it, so that a worker whose core is busy elsewhere does not hold up the others.
 	tasksPerWorker = 4
@@ -105,15 +101,36 @@ func (g *Gemm) MulLocal(worker int, c, a, b Matrix, add bool) {
 		n := min(stepN, c.Cols-j)
 		for kk := 0; kk < a.Cols; kk += stepK {
 			k := min(stepK, a.Cols-kk)
-			bb := slab{newCut(n, g.path.lanes), b.block(kk, j, k, n), c.Rows <= inPlaceRows, s.slab}
-			for i := range bb.panels {
-				g.path.pack(&bb, i)
-			}
-			for i := 0; i < c.Rows; i += blockM {
-				m := min(blockM, c.Rows-i)
-				g.path.mulBlock(s, c.block(i, j, m, n), a.block(i, kk, m, k), &bb, 0, bb.panels, add || kk > 0)
-			}
+			part := slab{cut: newCut(n, g.path.lanes), b: b.block(kk, j, k, n), packed: s.slab, few: c.Rows <= blockM}
+			g.mulSlab(s, c.block(0, j, c.Rows, n), a.block(0, kk, a.Rows, k), &part, add || kk > 0)
 		}
+	}
+}
+
+// mulSlab packs a slab of B and multiplies all of A with it, on one worker.
+func (g *Gemm) mulSlab(s *scratch, c, a Matrix, b *slab, add bool) {
+	if b.few {
+		rows := g.path.prepare(s, a, b.panels)
+		for i := range b.panels {
+			g.path.pack(b, i)
+			g.path.mulPanel(s, c, &rows, b, i, add)
+		}
+		return
+	}
+	for i := range b.panels {
+		g.path.pack(b, i)
+	}
+	for i := 0; i < c.Rows; i += blockM {
+		m := min(blockM, c.Rows-i)
+		g.mulBlock(s, c.block(i, 0, m, c.Cols), a.block(i, 0, m, a.Cols), b, 0, b.panels, add)
+	}
+}
+
+// mulBlock multiplies a block of A with panels [first, last) of a packed slab.
+func (g *Gemm) mulBlock(s *scratch, c, a Matrix, b *slab, first, last int, add bool) {
+	rows := g.path.prepare(s, a, last-first)
+	for i := first; i < last; i++ {
+		g.path.mulPanel(s, c, &rows, b, i, add)
 	}
 }
 
@@ -135,7 +152,7 @@ func emptyProduct(c, a Matrix, add bool) bool {
 
 // runSlab packs one slab of B, then multiplies all of A with it.
 func (g *Gemm) runSlab(c, a, b Matrix, add bool) {
-	j := job{c: c, a: a, add: add, b: slab{newCut(c.Cols, g.path.lanes), b, false, g.slab}}
+	j := job{c: c, a: a, add: add, b: slab{cut: newCut(c.Cols, g.path.lanes), b: b, packed: g.slab}}
 	blocks := (c.Rows + blockM - 1) / blockM
 	wanted := (tasksPerWorker*g.pool.Workers() + blocks - 1) / blocks
 	j.perGroup = (j.b.panels + wanted - 1) / wanted
@@ -155,5 +172,5 @@ func (g *Gemm) mulPiece(worker, i int) {
 	m := min(blockM, j.c.Rows-row)
 	c, a := j.c.block(row, 0, m, j.c.Cols), j.a.block(row, 0, m, j.a.Cols)
 	last := min(first+j.perGroup, j.b.panels)
-	g.path.mulBlock(&g.local[worker], c, a, &j.b, first, last, j.add)
+	g.mulBlock(&g.local[worker], c, a, &j.b, first, last, j.add)
 }
