@@ -49,7 +49,7 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	left := make(chan error, 1)
-	go func() { left <- r.work(ctx, n.worker) }()
+	go func() { left <- r.work(ctx, &n.worker) }()
 	stop, gone := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -59,7 +59,7 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		Generation: generation, Plan: r.Plan, Start: r.Start, Journal: r.journal, Store: r.store, Restored: r.restored,
 		Tokens: r.data, Tokenizer: r.data.TokenizerFile, CreatedBy: r.env.Version,
 		Control: n.coordinator.control, Bulk: n.coordinator.bulk,
-		Stop: stop, Notify: r.env.Notify, Log: n.coordinator.log,
+		Stop: stop, Notify: r.env.Notify, Log: n.log,
 	})
 	if err != nil {
 		cancel() // no coordinator will ever end the worker
@@ -98,7 +98,7 @@ func watch(ctx context.Context, from <-chan string, left <-chan error, to chan<-
 }
 
 // work is the worker's side.
-func (r *Run) work(ctx context.Context, p process) error {
+func (r *Run) work(ctx context.Context, p *process) error {
 	var life [8]byte
 	if _, err := rand.Read(life[:]); err != nil {
 		return fmt.Errorf("choosing an incarnation: %w", err)
@@ -107,6 +107,6 @@ func (r *Run) work(ctx context.Context, p process) error {
 		Run: r.Plan.Spec.Name, ID: roleWorker, Incarnation: hex.EncodeToString(life[:]),
 		Control: p.control, Bulk: p.bulk,
 		Class: r.env.Engine.Class, Device: r.env.Engine.Device, OpenEngine: r.env.Engine.Open,
-		Log: p.log,
+		Log: p.log.Logger,
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 
+	"go.uber.org/zap"
+
 	"andrea/model"
 	"andrea/pipeline"
 	"andrea/pipeline/transport"
@@ -22,6 +24,7 @@ func (w *worker) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.logEngine()
 	err = w.snapshot.serve(w.Bulk, wire.WorkerState(w.Run, w.ID), w.layout)
 	if err != nil {
 		return nil, err
@@ -43,6 +46,15 @@ func (w *worker) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
 		digest = digest.Add(d)
 	}
 	return pipeline.StateLoaded{Digest: digest}, nil
+}
+
+// logEngine says once what this worker computes on.
+func (w *worker) logEngine() {
+	info := w.engine.Info()
+	w.Log.Info("engine opened", zap.String("class", info.Class), zap.String("device", info.Device), zap.Int64("bytes", info.Bytes))
+	if w.config.SlowHeads() {
+		w.Log.Warn("this head_dim has no fast kernel and runs on the generic one, slower", zap.Int("head_dim", w.config.HeadDim()))
+	}
 }
 
 // loadInitial computes the state before training from the seed, some buckets at a

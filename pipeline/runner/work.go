@@ -85,7 +85,7 @@ func (w *worker) receive(m transport.Message) {
 
 // loop alternates between messages and the engine's work, as pipeline.Worker wants.
 func (w *worker) loop() {
-	ticker := time.NewTicker(tickInterval)
+	ticker := time.NewTicker(helloInterval)
 	defer ticker.Stop()
 	w.send(w.machine.Tick())
 	for !w.left {
@@ -100,6 +100,9 @@ func (w *worker) loop() {
 		case msg := <-w.inbox:
 			w.handle(msg)
 		case <-ticker.C:
+			if w.generation != 0 {
+				ticker.Reset(tickInterval)
+			}
 			w.send(w.machine.Tick())
 		case <-w.ctx.Done():
 			w.left, w.err = true, w.ctx.Err()
