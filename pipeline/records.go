@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
@@ -200,7 +198,7 @@ func (j *Journal) addKind(kind string, line []byte) error {
 	switch kind {
 	case kindIntent:
 		var i Intent
-		if err := strictJSON(line, &i); err != nil {
+		if err := canonicalJSON(line, &i); err != nil {
 			return err
 		}
 		if last := j.Step(j.Last()); i.Step != j.Last()+1 || last != nil && last.Commit == nil {
@@ -209,7 +207,7 @@ func (j *Journal) addKind(kind string, line []byte) error {
 		j.Steps = append(j.Steps, Recorded{Intent: i})
 	case kindCommit:
 		var c CommitRecord
-		if err := strictJSON(line, &c); err != nil {
+		if err := canonicalJSON(line, &c); err != nil {
 			return err
 		}
 		last := j.Step(c.Step)
@@ -223,15 +221,27 @@ func (j *Journal) addKind(kind string, line []byte) error {
 	return nil
 }
 
-// strictJSON decodes one object and refuses unknown fields and trailing bytes.
-func strictJSON(data []byte, v any) error {
+// canonicalJSON decodes one object that was encoded from a value of the same type.
+// Whatever does not encode to the same bytes again is refused: unknown, missing and
+// repeated fields, other spellings of a value, trailing bytes. So a damaged line does
+// not pass as a record with zeros in it; and a field that a later version adds must be
+// left out while it is empty, as val_loss is, so that older journals stay readable.
+func canonicalJSON(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the object")
+	again, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again, data) {
+		at := 0
+		for at < min(len(again), len(data)) && again[at] == data[at] {
+			at++
+		}
+		return fmt.Errorf("from its byte %d on it is not as this program writes such a record", at+1)
 	}
 	return nil
 }
