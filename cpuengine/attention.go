@@ -76,36 +76,36 @@ func (a *attention) backward(windows, t int, act *layerActivations, dqkv, dmixed
 	a.pool.Each(windows*a.heads, a.backwardTask)
 }
 
-// head is one head of one window: views whose row i belongs to position i.
-type head struct {
-	q, k, v    rows      // of qkv [T,3d]
-	mixed      rows      // [T,d]
+// headView is one head of one window: row i of every view belongs to position i.
+type headView struct {
+	q, k, v    columns   // of qkv [T,3d]
+	mixed      columns   // [T,d]
 	rowMax     []float32 // [T]
 	rowInverse []float32 // [T]
 }
 
-// headOf returns head h of window w, numbered i = w·heads + h.
-func (a *attention) headOf(i int) head {
+// head returns head h of window w, numbered i = w·heads + h.
+func (a *attention) head(i int) headView {
 	q, k, v := a.projections(a.act.qkv, i)
-	return head{
+	return headView{
 		q: q, k: k, v: v,
-		mixed:      a.column(a.act.mixed, a.dModel, 0, i),
+		mixed:      a.headColumns(a.act.mixed, a.dModel, 0, i),
 		rowMax:     a.act.rowMax[i*a.t : (i+1)*a.t],
 		rowInverse: a.act.rowInverse[i*a.t : (i+1)*a.t],
 	}
 }
 
 // projections returns the queries, keys and values of head i, or their gradients.
-func (a *attention) projections(qkv []float32, i int) (q, k, v rows) {
+func (a *attention) projections(qkv []float32, i int) (q, k, v columns) {
 	width := 3 * a.dModel
-	return a.column(qkv, width, 0, i), a.column(qkv, width, a.dModel, i), a.column(qkv, width, 2*a.dModel, i)
+	return a.headColumns(qkv, width, 0, i), a.headColumns(qkv, width, a.dModel, i), a.headColumns(qkv, width, 2*a.dModel, i)
 }
 
-// column returns the columns of head i in a matrix of rows of the given width, in
+// headColumns returns the columns of head i in a matrix of rows of the given width, in
 // the part of the row that begins at offset.
-func (a *attention) column(data []float32, width, offset, i int) rows {
+func (a *attention) headColumns(data []float32, width, offset, i int) columns {
 	w, h := i/a.heads, i%a.heads
-	return rows{data: data[w*a.t*width+offset+h*a.headDim:], stride: width, width: a.headDim}
+	return columns{data: data[w*a.t*width+offset+h*a.headDim:], stride: width, width: a.headDim}
 }
 
 // forwardTile computes one tile of queries of one head. The last tiles, which see
@@ -114,7 +114,7 @@ func (a *attention) forwardTile(worker, i int) {
 	perTile := a.windows * a.heads
 	first := (blocks(a.t, queryTile) - 1 - i/perTile) * queryTile
 	n := min(queryTile, a.t-first)
-	h, s := a.headOf(i%perTile), &a.tiles[worker]
+	h, s := a.head(i%perTile), &a.tiles[worker]
 	for r := first; r < first+n; r++ {
 		a.path.Scale(h.q.row(r), h.q.row(r), a.scale)
 	}
@@ -135,7 +135,7 @@ func (a *attention) forwardTile(worker, i int) {
 // onlineSoftmax turns the scores of a tile into exp(score - rowMax), where rowMax
 // is the largest of this tile and those before; what is summed already is scaled
 // to the new rowMax. rowInverse holds the running sum until the last tile.
-func (a *attention) onlineSoftmax(s *tileScratch, h head, first, n, key, cols int) {
+func (a *attention) onlineSoftmax(s *tileScratch, h headView, first, n, key, cols int) {
 	for r := range n {
 		i := first + r
 		row := s.scores[r*tileStride : r*tileStride+cols]

@@ -13,9 +13,9 @@ import "andrea/cpuengine/internal/kernel"
 // so P itself is never needed. dk and dv add up over the tiles of queries, dq over
 // the tiles of keys, both ascending.
 func (a *attention) backwardHead(worker, i int) {
-	h, s := a.headOf(i), &a.tiles[worker]
+	h, s := a.head(i), &a.tiles[worker]
 	dq, dk, dv := a.projections(a.dqkv, i)
-	g := a.column(a.dmixed, a.dModel, 0, i)
+	g := a.headColumns(a.dmixed, a.dModel, 0, i)
 	for r := range a.t {
 		a.path.Scale(g.row(r), g.row(r), h.rowInverse[r])
 		s.delta[r] = a.path.Dot(g.row(r), h.mixed.row(r))
@@ -44,7 +44,7 @@ func (a *attention) backwardHead(worker, i int) {
 
 // softmaxBackward turns the scores of a tile into E and G·vᵀ into dscores; both are
 // +0 where the key lies after the query.
-func (a *attention) softmaxBackward(s *tileScratch, h head, first, n, key, cols int) {
+func (a *attention) softmaxBackward(s *tileScratch, h headView, first, n, key, cols int) {
 	for r := range n {
 		i := first + r
 		from, visible := r*tileStride, min(cols, i-key+1)

@@ -5,8 +5,12 @@ import (
 	"andrea/numeric"
 )
 
-// headRows is how many rows of logits exist at a time.
-const headRows = 256
+// headRows is how many rows of logits exist at a time, lossBlock how many of them
+// one task takes.
+const (
+	headRows  = 256
+	lossBlock = 4
+)
 
 // crossEntropy is the softmax loss of rows of logits.
 type crossEntropy struct {
@@ -24,22 +28,19 @@ type crossEntropy struct {
 
 func newCrossEntropy(dev *device, vocab int, loss []float64) *crossEntropy {
 	c := &crossEntropy{device: dev, vocab: vocab, loss: loss}
-	c.task = c.rows
+	c.task = c.runBlock
 	return c
 }
-
-// rowsBlock is how many rows of logits one task takes.
-const rowsBlock = 4
 
 // run computes the losses of n rows of a batch from their logits [n,V] and
 // overwrites these, with gradient by the gradient of the loss sum.
 func (c *crossEntropy) run(b model.Batch, first, n int, logits []float32, gradient bool) {
 	c.batch, c.first, c.n, c.logits, c.gradient = b, first, n, logits, gradient
-	c.pool.Each(blocks(n, rowsBlock), c.task)
+	c.pool.Each(blocks(n, lossBlock), c.task)
 }
 
-func (c *crossEntropy) rows(_, i int) {
-	lo, hi := block(i, rowsBlock, c.n)
+func (c *crossEntropy) runBlock(_, i int) {
+	lo, hi := block(i, lossBlock, c.n)
 	for r := lo; r < hi; r++ {
 		window, t := (c.first+r)/c.batch.T, (c.first+r)%c.batch.T
 		target := c.batch.Tokens[window*(c.batch.T+1)+t+1]

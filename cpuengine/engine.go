@@ -18,7 +18,8 @@ const (
 	MaxBytes      = int64(1) << 40
 )
 
-// Options are what New needs besides the model.
+// Options are what New needs besides the model. None of them changes a bit of what
+// the engine computes.
 type Options struct {
 	Microbatch int    // most windows of one batch, 1 to MaxMicrobatch
 	Slots      int    // gradients held at a time, 1 to MaxSlots; model.Slots(lanes) for a tree
@@ -101,7 +102,8 @@ func (o Options) check(c model.Config) (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// New allocates an engine whose weights, moments and gradients are zero.
+// New allocates an engine whose weights, moments and gradients are zero. Go ends the
+// process when the machine lacks the memory, so callers compare Bytes with it first.
 func New(c model.Config, opt Options) (*Engine, error) {
 	o, err := opt.check(c)
 	if err != nil {

@@ -32,5 +32,6 @@ func (s *stopwatch) mark(part *time.Duration) {
 	s.last = now
 }
 
-// Parts returns where the time went so far.
+// Parts returns where the time went so far. Like every method it belongs to the
+// engine's one caller.
 func (e *Engine) Parts() Parts { return e.watch.parts }

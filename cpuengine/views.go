@@ -2,19 +2,19 @@ package cpuengine
 
 import "andrea/cpuengine/internal/kernel"
 
-// rows is a range of columns of a row-major matrix.
-type rows struct {
+// columns is a range of columns of a row-major matrix.
+type columns struct {
 	data   []float32 // from the first element on; the engine's
 	stride int       // from row to row, in elements
 	width  int       // columns
 }
 
 // row returns row i.
-func (r rows) row(i int) []float32 { return r.data[i*r.stride:][:r.width:r.width] }
+func (c columns) row(i int) []float32 { return c.data[i*c.stride:][:c.width:c.width] }
 
 // matrix returns n rows from row first on.
-func (r rows) matrix(first, n int) kernel.Matrix {
-	return kernel.View(r.data[first*r.stride:], n, r.width, r.stride)
+func (c columns) matrix(first, n int) kernel.Matrix {
+	return kernel.View(c.data[first*c.stride:], n, c.width, c.stride)
 }
 
 // dense is a matrix without gaps between the rows.
