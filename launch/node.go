@@ -118,7 +118,7 @@ func connect(server *natsbus.Server, role string, p *process) error {
 // openLog starts a side's log.
 func (r *Run) openLog(role string, p *process) error {
 	path := filepath.Join(r.Dir, logsDir, role+".jsonl")
-	file, err := r.env.FS.OpenAppend(path)
+	file, err := telemetry.OpenFile(r.env.FS, path)
 	if err != nil {
 		return err
 	}
