@@ -460,6 +460,9 @@ func (c *Coordinator) applied(m Applied) []CoordinatorEffect {
 	if c.phase != applying || m.Step != c.intent.Step {
 		return nil
 	}
+	if c.intent.Action == ActionSkip && m.Digest != c.digest {
+		return c.end(fmt.Errorf("worker %s reports a state with digest %s after step %d, which was skipped: the state before has %s: its memory or device is faulty", c.member.id, m.Digest, m.Step, c.digest))
+	}
 	c.state = m.Digest
 	if c.evalDue(m.Step) {
 		c.enter(evaluating)
@@ -475,8 +478,12 @@ func (c *Coordinator) evalDue(step int64) bool {
 }
 
 func (c *Coordinator) evaluated(m Evaluated) []CoordinatorEffect {
-	if c.phase != evaluating || m.Step != c.intent.Step || len(m.Sums) != len(c.plan.ValidationWindows) || m.Tokens < 1 {
+	if c.phase != evaluating || m.Step != c.intent.Step {
 		return nil
+	}
+	windows := len(c.plan.ValidationWindows)
+	if tokens := int64(windows) * int64(c.plan.Model.Context); len(m.Sums) != windows || m.Tokens != tokens {
+		return c.end(fmt.Errorf("worker %s evaluated %d windows of %d tokens in all for step %d: it was asked for %d of %d", c.member.id, len(m.Sums), m.Tokens, m.Step, windows, tokens))
 	}
 	var sum Float
 	for _, s := range m.Sums {
@@ -494,15 +501,15 @@ func (c *Coordinator) confirm(valLoss *Float) []CoordinatorEffect {
 		Kind: kindCommit, Step: i.Step, Loss: i.LossSum / Float(i.Tokens), ValLoss: valLoss,
 		GradNorm: i.GradNorm, LR: i.LR, Tokens: i.Tokens, Epoch: i.Epoch, StateDigest: c.state,
 	}
+	closing := CoordinatorEffect(WriteCommit{Record: record})
+	if r := c.recorded.Step(i.Step); r != nil && r.Commit != nil {
+		if d := record.difference(*r.Commit); d != "" {
+			return c.end(fmt.Errorf("recomputing step %d: it differs from its record in the journal: %s: the engine, the dataset or the journal has changed", i.Step, d))
+		}
+		closing = Announce{StepDone{Record: *r.Commit, Again: true}}
+	}
 	c.step, c.digest = i.Step, c.state
-	r := c.recorded.Step(i.Step)
-	if r == nil || r.Commit == nil {
-		return append([]CoordinatorEffect{WriteCommit{Record: record}}, c.next()...)
-	}
-	if d := record.difference(*r.Commit); d != "" {
-		return c.end(fmt.Errorf("recomputing step %d: it differs from its record in the journal: %s: the engine, the dataset or the journal has changed", i.Step, d))
-	}
-	return append([]CoordinatorEffect{Announce{StepDone{Record: *r.Commit, Again: true}}}, c.next()...)
+	return append([]CoordinatorEffect{closing}, c.next()...)
 }
 
 func (c *Coordinator) snapshotTaken(m SnapshotTaken) []CoordinatorEffect {
