@@ -299,12 +299,19 @@ func (w *Worker) lease(m Lease) []WorkerEffect {
 	if w.answer != nil && w.answer.Step == m.Step && w.answer.Lo == m.Lo && w.answer.Hi == m.Hi {
 		return []WorkerEffect{Reply{*w.answer}}
 	}
-	if w.task != nil || m.Step != w.step+1 || m.Lo < 0 || m.Lo >= m.Hi || m.Hi > w.job.Batch.Lanes {
+	if w.task != nil || m.Step != w.step+1 || !m.subtree(w.job.Batch.Lanes) {
 		return nil // busy with it already, or out of place
 	}
 	t := &leaseTask{lease: m}
 	w.task = t
 	return w.do(Zero{0}, t.next())
+}
+
+// subtree reports that the lease is a whole subtree of the reduction tree over lanes:
+// an aligned range whose size is a power of two. The lanes of any other have no sum.
+func (m Lease) subtree(lanes int) bool {
+	size := m.Hi - m.Lo
+	return m.Lo >= 0 && m.Lo < m.Hi && m.Hi <= lanes && size&(size-1) == 0 && m.Lo%size == 0
 }
 
 // slot is where the current lane accumulates.
