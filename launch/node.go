@@ -19,6 +19,8 @@ import (
 const (
 	roleCoordinator = "coordinator"
 	roleWorker      = "worker"
+	// RoleObserver may ask how the run goes and read its logs, and nothing else.
+	RoleObserver = "observer"
 )
 
 // connectTime bounds the connecting to a server in this process.
@@ -74,12 +76,13 @@ func (r *Run) startNode() (n *node, err error) {
 		return nil, err
 	}
 	n.log = n.coordinator.log.Logger
-	coordinator, worker := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run)
+	coordinator, worker, observer := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run), wire.ObserverPermissions(run)
 	n.server, err = natsbus.StartServer(natsbus.ServerOptions{
 		Run: run, RunDir: r.Dir, FS: r.env.FS, Log: n.log,
 		Roles: []natsbus.Role{
 			{Name: roleCoordinator, Publish: coordinator.Publish, Subscribe: coordinator.Subscribe},
 			{Name: roleWorker, Publish: worker.Publish, Subscribe: worker.Subscribe},
+			{Name: RoleObserver, Publish: observer.Publish, Subscribe: observer.Subscribe},
 		},
 	})
 	if err != nil {

@@ -46,6 +46,7 @@ type coordinator struct {
 	results  []pipeline.CoordinatorEvent // of effects, handled before the inbox
 	outcome  *pipeline.Outcome
 	lastStep time.Time // when the newest step was confirmed, or training began
+	board    board
 
 	background context.Context // of the checkpoint writer
 	saving     chan struct{}   // closed when no checkpoint is being written
@@ -95,6 +96,7 @@ func (c *coordinator) subscribe() (unsubscribe func(), err error) {
 			return c.Control.Subscribe(wire.ToCoordinator(run, c.Generation), c.receive)
 		},
 		func() (transport.Subscription, error) { return c.Control.Subscribe(wire.Hello(run), c.receive) },
+		func() (transport.Subscription, error) { return c.openBoard(run) },
 	} {
 		s, err := subscribe()
 		if err != nil {
@@ -128,6 +130,7 @@ func (c *coordinator) loop() {
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
 	for c.outcome == nil {
+		c.board.show(c.machine.Status())
 		if len(c.results) > 0 {
 			event := c.results[0]
 			c.results = c.results[1:]
@@ -209,6 +212,7 @@ func (c *coordinator) announce(n pipeline.Notice) {
 	case pipeline.CheckpointSaved:
 		c.Log.Info("checkpoint written", zap.Int64("step", n.Step), zap.String("path", n.Path), zap.Ints("deleted", n.Deleted))
 	}
+	c.board.note(n)
 	c.Notify(n)
 }
 

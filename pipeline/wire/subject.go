@@ -18,6 +18,13 @@ func ToCoordinator(run string, generation uint64) string {
 	return fmt.Sprintf("%s.c.%d.control", Prefix(run), generation)
 }
 
+// Status is where anybody of the run asks the coordinator of any generation how the
+// run goes.
+func Status(run string) string { return Prefix(run) + ".c.status" }
+
+// Logs is a pattern: where all processes of a run send their log lines.
+func Logs(run string) string { return Prefix(run) + ".log.>" }
+
 // Tokens is where a worker asks for windows.
 func Tokens(run string, generation uint64) string {
 	return fmt.Sprintf("%s.c.%d.tokens", Prefix(run), generation)
@@ -52,7 +59,12 @@ func CoordinatorPermissions(run string) Permissions {
 func WorkerPermissions(run string) Permissions {
 	p := Prefix(run)
 	return Permissions{
-		Publish:   []string{p + ".c.>", p + ".log.>"},
+		Publish:   []string{p + ".c.>", Logs(run)},
 		Subscribe: []string{p + ".w.>"},
 	}
+}
+
+// ObserverPermissions are asking for the status and reading the logs.
+func ObserverPermissions(run string) Permissions {
+	return Permissions{Publish: []string{Status(run)}, Subscribe: []string{Logs(run)}}
 }
