@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"andrea/cpuengine/internal/kernel"
 	"andrea/enginetest"
 	"andrea/model"
 )
@@ -16,7 +17,7 @@ func TestOpeningRefusesBadOptions(t *testing.T) {
 		change func(c *model.Config, o *Options)
 		want   string
 	}{
-		{"shape", func(c *model.Config, _ *Options) { c.NHead = 7 }, "d_model 48 is not divisible by n_head 7: remainder 6"},
+		{"shape", func(c *model.Config, _ *Options) { c.NHead = 7 }, "d_model 24 is not divisible by n_head 7: remainder 3"},
 		{"microbatch", func(_ *model.Config, o *Options) { o.Microbatch = 0 }, "microbatch is 0"},
 		{"huge microbatch", func(_ *model.Config, o *Options) { o.Microbatch = math.MaxInt }, "microbatch is 9223372036854775807"},
 		{"slots", func(_ *model.Config, o *Options) { o.Slots = -1 }, "slots is -1"},
@@ -88,5 +89,22 @@ func TestNonFiniteValuesAreReturned(t *testing.T) {
 		if squares, err := e.SumSquares(0, 0); err != nil || !math.IsNaN(squares) && !math.IsInf(squares, 0) {
 			t.Errorf("weights times %v: sum of squares %v, error %v", bad, squares, err)
 		}
+	}
+}
+
+// What is said about an engine before it is opened is what it says of itself.
+func TestDeviceAndClassAgreeWithInfo(t *testing.T) {
+	for _, path := range kernel.Paths() {
+		for _, threads := range []int{0, 3} {
+			o := Options{Microbatch: 1, Slots: 1, Threads: threads, Path: path.String()}
+			info := open(t, small(), o).Info()
+			device, err := Device(o)
+			if err != nil || device != info.Device || Class() != info.Class {
+				t.Errorf("Device %q, %v, Class %q; Info says %+v", device, err, Class(), info)
+			}
+		}
+	}
+	if _, err := Device(Options{Path: "mmx"}); err == nil || !strings.Contains(err.Error(), `"mmx"`) {
+		t.Errorf("a path that is none: %v", err)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,10 +18,12 @@ import (
 	"andrea/model"
 )
 
+var update = flag.Bool("update", false, "write the golden bits anew, with those of the portable path")
+
 // small is a shape with several tiles of queries and keys and a ragged last one.
 func small() model.Config {
 	c := model.DefaultSwitches()
-	c.DModel, c.NHead, c.NLayer, c.Context, c.Vocab = 48, 3, 2, keyTile+30, 67
+	c.DModel, c.NHead, c.NLayer, c.Context, c.Vocab = 24, 3, 2, keyTile+30, 67
 	return c
 }
 
@@ -85,7 +89,7 @@ func fingerprint(t *testing.T, c model.Config, o Options) string {
 	_, err := e.Update(0, 1.0/256, hyper)
 	must(err)
 	logits := make([]float32, c.Vocab)
-	must(e.Logits([]uint32{1, 2, 3, 4, 5}, 3, logits))
+	must(e.Logits(enginetest.DrawBatch(c, 1, c.Context, 2).Tokens[:c.Context], c.Context/2, logits))
 	fmt.Fprintf(&log, "state %v\nlogits %v\n", hash(e.params.flat, e.m, e.v), hash(logits))
 	return log.String()
 }
@@ -97,20 +101,48 @@ func TestBits(t *testing.T) {
 	for _, activation := range []model.Activation{model.ReLUSquared, model.ReLU} {
 		c := small()
 		c.Activation, c.FinalNorm = activation, activation == model.ReLU
-		golden, err := os.ReadFile(filepath.Join("testdata", "bits-"+string(activation)+".golden"))
+		golden := filepath.Join("testdata", "bits-"+string(activation)+".golden")
+		if *update {
+			bits := fingerprint(t, c, Options{Microbatch: 2, Slots: 2, Threads: 1, Path: "portable"})
+			if err := os.WriteFile(golden, []byte(bits), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := string(golden)
 		for i, path := range kernel.Paths() {
 			for _, threads := range []int{1, 2, 7} {
 				if i > 0 && threads != 2 {
 					continue // the division of the work does not depend on the path
 				}
 				got := fingerprint(t, c, Options{Microbatch: 2, Slots: 2, Threads: threads, Path: path.String()})
-				if got != want {
+				if got != string(want) {
 					t.Errorf("%v, %s, %d threads:\n%swant\n%s", activation, path, threads, got, want)
 				}
+			}
+		}
+	}
+}
+
+// Drawn shapes reach the edges of tiles, panels and vectors that the golden shape
+// does not.
+func TestBitsAtDrawnShapes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 8 {
+		c := model.DefaultSwitches()
+		c.NHead, c.NLayer = 1+rng.IntN(3), 1
+		c.DModel = c.NHead * (1 + rng.IntN(26))
+		c.Context, c.Vocab = 2+rng.IntN(queryTile+20), 1+rng.IntN(300)
+		c.EmbedNorm, c.FinalNorm = rng.IntN(2) == 0, rng.IntN(2) == 0
+		windows, want := 1+rng.IntN(3), ""
+		for i, path := range kernel.Paths() {
+			got := fingerprint(t, c, Options{Microbatch: windows, Slots: 2, Threads: 1 + i, Path: path.String()})
+			if i == 0 {
+				want = got
+			} else if got != want {
+				t.Errorf("%+v, %s:\n%swant\n%s", c, path, got, want)
 			}
 		}
 	}
