@@ -83,9 +83,15 @@ func frame(kind uint32, payload []byte) []byte {
 	copy(data, frameMagic)
 	binary.LittleEndian.PutUint32(data[4:], kind)
 	binary.LittleEndian.PutUint32(data[8:], uint32(len(payload)))
-	binary.LittleEndian.PutUint32(data[12:], crc32.Checksum(payload, castagnoli))
 	copy(data[frameHeader:], payload)
+	binary.LittleEndian.PutUint32(data[12:], frameSum(data))
 	return data
+}
+
+// frameSum is the checksum of all of a frame that can differ from one to another: kind,
+// length and payload.
+func frameSum(data []byte) uint32 {
+	return crc32.Update(crc32.Checksum(data[4:12], castagnoli), castagnoli, data[frameHeader:])
 }
 
 // Refusal is the other side's reason for not answering. Asking again does not help.
@@ -107,7 +113,7 @@ func DecodeReply(data []byte) ([]byte, error) {
 	if length := binary.LittleEndian.Uint32(data[8:]); int64(length) != int64(len(payload)) {
 		return nil, fmt.Errorf("decoding a reply: it announces %d bytes and has %d: %w", length, len(payload), ErrDamaged)
 	}
-	if sum := crc32.Checksum(payload, castagnoli); sum != binary.LittleEndian.Uint32(data[12:]) {
+	if sum := frameSum(data); sum != binary.LittleEndian.Uint32(data[12:]) {
 		return nil, fmt.Errorf("decoding a reply of %d bytes: its checksum differs: %w", len(data), ErrDamaged)
 	}
 	switch binary.LittleEndian.Uint32(data[4:]) {

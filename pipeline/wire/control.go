@@ -95,8 +95,11 @@ func decode[M pipeline.Message](body json.RawMessage) (pipeline.Message, error) 
 	return m, nil
 }
 
-// strict decodes one JSON value and refuses unknown fields and trailing bytes.
+// strict decodes one JSON object and refuses unknown fields and trailing bytes.
 func strict(data []byte, v any) error {
+	if len(data) == 0 || data[0] != '{' {
+		return errors.New("it is no JSON object") // null would pass as a message of zeros
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {

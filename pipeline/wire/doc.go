@@ -9,6 +9,6 @@
 //	0       4     magic "AND1"
 //	4       4     0: payload follows, 1: the reason of a refusal follows
 //	8       4     length of what follows, little-endian
-//	12      4     CRC-32C of what follows
+//	12      4     CRC-32C of bytes 4 to 11 and of what follows
 //	16            payload
 package wire
