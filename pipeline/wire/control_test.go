@@ -1,0 +1,251 @@
+package wire
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"andrea/model"
+	"andrea/pipeline"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// samples has one message of every kind, with awkward numbers.
+func samples() []pipeline.Message {
+	nan, infinite := pipeline.Float(math.NaN()), pipeline.Float(math.Inf(-1))
+	d := model.Digest{0x0123456789abcdef, 0xfedcba9876543210}
+	return []pipeline.Message{
+		pipeline.Hello{Protocol: 1, Class: "cpu-fp32-n1", Device: "Ångström & Söhne <4 cores>"},
+		pipeline.Welcome{Job: "name: demo\nsteps: 5\n", Step: 25, Digest: d},
+		pipeline.Refuse{Reason: "it speaks protocol 2"},
+		pipeline.Joined{Step: 25, Digest: d},
+		pipeline.Lease{Step: 26, Lo: 0, Hi: 8},
+		pipeline.Cancel{Step: 26},
+		pipeline.Answer{
+			Step: 26, Lo: 0, Hi: 2, StateDigest: d, GradDigest: d, SumSquares: []pipeline.Float{0.1, nan},
+			Lanes: []pipeline.LaneResult{{LossSum: 1e-300, Tokens: 1024, TokenDigest: d}, {LossSum: infinite, Tokens: 1024}},
+		},
+		pipeline.Commit{Step: 26, Action: "apply", RootDigest: d, Scale: 0.1, Hyper: model.Hyper{LR: 1e-3, Beta1: 0.9, OneMinusBeta1: 0.1, Beta2: 0.95, OneMinusBeta2: 0.05, Correction1: 0.1, Correction2: 0.05, Eps: 1e-8, Decay: 0.1}},
+		pipeline.Applied{Step: 26, Digest: d},
+		pipeline.Eval{Step: 26, Windows: 16},
+		pipeline.Evaluated{Step: 26, Sums: []pipeline.Float{7.5, nan}, Tokens: 2048},
+		pipeline.Snapshot{Step: 26},
+		pipeline.SnapshotTaken{Step: 26, Digest: d},
+		pipeline.Finish{Complete: true, Reason: ""},
+		pipeline.Failed{Reason: "out of memory"},
+	}
+}
+
+// The bytes of protocol 1. Whoever changes them raises pipeline.Protocol.
+func TestMessagesGolden(t *testing.T) {
+	var b bytes.Buffer
+	seen := map[reflect.Type]bool{}
+	for _, m := range samples() {
+		data, err := EncodeControl(Control{Generation: math.MaxUint64, Worker: "w-1", Incarnation: "0a", Message: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(data, '\n'))
+		seen[reflect.TypeOf(m)] = true
+	}
+	if len(seen) != len(kinds) {
+		t.Errorf("there are samples of %d kinds of %d", len(seen), len(kinds))
+	}
+	path := filepath.Join("testdata", "protocol-1.jsonl")
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("the messages are other bytes:\n%s", b.Bytes())
+	}
+}
+
+// drawControl draws any message of any kind with any values that a field can hold.
+func drawControl(t *rapid.T) Control {
+	template := rapid.SampledFrom(samples()).Draw(t, "kind")
+	v := reflect.New(reflect.TypeOf(template)).Elem()
+	drawValue(t, v)
+	id := rapid.StringMatching(`[a-z0-9-]{1,64}`)
+	return Control{
+		Generation: rapid.Uint64().Draw(t, "generation"), Worker: pipeline.WorkerID(id.Draw(t, "worker")),
+		Incarnation: id.Draw(t, "incarnation"), Message: v.Interface().(pipeline.Message),
+	}
+}
+
+func drawValue(t *rapid.T, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			drawValue(t, v.Field(i))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			drawValue(t, v.Index(i))
+		}
+	case reflect.Slice:
+		n := rapid.IntRange(0, 5).Draw(t, "length")
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			drawValue(t, v.Index(i))
+		}
+	case reflect.String:
+		v.SetString(rapid.String().Draw(t, "text"))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, "bool"))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(rapid.Int64().Draw(t, "int"))
+	case reflect.Uint64:
+		v.SetUint(rapid.Uint64().Draw(t, "uint"))
+	case reflect.Float32:
+		v.SetFloat(float64(rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32).Draw(t, "float32")))
+	case reflect.Float64: // pipeline.Float
+		v.SetFloat(math.Float64frombits(rapid.Uint64().Draw(t, "float64")))
+	default:
+		t.Fatalf("a message has a field of kind %v", v.Kind())
+	}
+}
+
+func TestEveryMessageRoundTrips(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawControl(t)
+		data, err := EncodeControl(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeControl(data)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		if again, err := EncodeControl(got); err != nil || !bytes.Equal(again, data) {
+			t.Fatalf("%s came back as %s, %v", data, again, err)
+		}
+		// NaN differs from itself: everything else must be equal as values, too.
+		if !bytes.Contains(data, []byte(`"NaN"`)) && !reflect.DeepEqual(got, c) {
+			t.Fatalf("%+v came back as %+v", c, got)
+		}
+	})
+}
+
+func TestWhatIsNotOfTheProtocolIsRefused(t *testing.T) {
+	good := `{"kind":"cancel","generation":1,"worker":"w","incarnation":"1","body":{"step":3}}`
+	if c, err := DecodeControl([]byte(good)); err != nil || c.Message != (pipeline.Cancel{Step: 3}) {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	for _, c := range []struct{ name, old, new, want string }{
+		{"unknown kind", `"cancel"`, `"bribe"`, `kind "bribe" is unknown`},
+		{"no kind", `"kind":"cancel",`, ``, `kind "" is unknown`},
+		{"unknown field", `"generation"`, `"extra":1,"generation"`, `unknown field "extra"`},
+		{"unknown field of the body", `"step":3`, `"step":3,"lane":1`, `body of kind cancel: json: unknown field "lane"`},
+		{"wrong type", `"step":3`, `"step":"3"`, "body of kind cancel"},
+		{"fraction", `"step":3`, `"step":3.5`, "body of kind cancel"},
+		{"null body", `{"step":3}`, `null`, "body of kind cancel: it is no JSON object"},
+		{"list body", `{"step":3}`, `[]`, "body of kind cancel: it is no JSON object"},
+		{"no body", `,"body":{"step":3}`, ``, "body of kind cancel: it is no JSON object"},
+		{"trailing bytes", `}}`, `}} x`, "decoding a control message"},
+		{"a second object", `}}`, `}}{}`, "there is more after the object"},
+		{"cut", `}}`, `}`, "decoding a control message"},
+		{"negative generation", `"generation":1`, `"generation":-1`, "decoding a control message"},
+		{"no worker", `"worker":"w"`, `"worker":""`, "is not made of a-z, 0-9 and -"},
+		{"a worker that is a pattern", `"worker":"w"`, `"worker":"*"`, `worker "*"`},
+		{"a worker with a dot", `"worker":"w"`, `"worker":"a.b"`, `worker "a.b"`},
+		{"a worker with a line", `"worker":"w"`, `"worker":"w\n"`, `worker "w\n"`},
+		{"a long worker", `"worker":"w"`, `"worker":"` + strings.Repeat("w", 65) + `"`, "is not made of"},
+		{"an incarnation with a blank", `"incarnation":"1"`, `"incarnation":"1 "`, `incarnation "1 "`},
+		{"null", good, `null`, "it is no JSON object"},
+		{"nothing", good, ``, "it is no JSON object"},
+		{"too large", `}}`, `}}` + strings.Repeat(" ", MaxControlBytes), "at most 1048576 are read"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			data := strings.Replace(good, c.old, c.new, 1)
+			got, err := DecodeControl([]byte(data))
+			if err == nil || got != (Control{}) || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 400 {
+				t.Errorf("%+v, error %v, want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+type foreign struct{ pipeline.Message }
+
+func TestWhatCannotBeEncodedIsAnError(t *testing.T) {
+	for name, m := range map[string]pipeline.Message{
+		"a foreign message": foreign{},
+		"no message":        nil,
+		"an infinite scale": pipeline.Commit{Scale: float32(math.Inf(1))},
+	} {
+		if data, err := EncodeControl(Control{Worker: "w", Incarnation: "1", Message: m}); err == nil {
+			t.Errorf("%s became %s", name, data)
+		}
+	}
+}
+
+// Whatever job NewPlan accepts, its largest messages can be read.
+func TestTheLargestMessagesFit(t *testing.T) {
+	long := pipeline.Float(-math.Nextafter(1e-300, 1))
+	digest := model.Digest{math.MaxUint64, math.MaxUint64}
+	answer := pipeline.Answer{Step: math.MaxInt64, Hi: pipeline.MaxLanes, StateDigest: digest, GradDigest: digest}
+	for range pipeline.MaxLanes {
+		answer.Lanes = append(answer.Lanes, pipeline.LaneResult{LossSum: long, Tokens: math.MaxInt64, TokenDigest: digest})
+	}
+	for range model.MaxParameters / model.BucketSize {
+		answer.SumSquares = append(answer.SumSquares, long)
+	}
+	evaluated := pipeline.Evaluated{Step: math.MaxInt64, Tokens: math.MaxInt64}
+	for range pipeline.MaxEvalWindows {
+		evaluated.Sums = append(evaluated.Sums, long)
+	}
+	for _, m := range []pipeline.Message{answer, evaluated} {
+		name := fmt.Sprintf("%T", m)
+		id := strings.Repeat("w", 64)
+		data, err := EncodeControl(Control{Generation: math.MaxUint64, Worker: pipeline.WorkerID(id), Incarnation: id, Message: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeControl(data); err != nil {
+			t.Errorf("%s has %d bytes: %v", name, len(data), err)
+		}
+	}
+}
+
+func FuzzDecodeControl(f *testing.F) {
+	for _, m := range samples() {
+		data, err := EncodeControl(Control{Generation: 1, Worker: "w", Incarnation: "1", Message: m})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"kind":"hello","body":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := DecodeControl(data)
+		if err != nil {
+			if c != (Control{}) {
+				t.Fatalf("%+v with error %v", c, err)
+			}
+			return
+		}
+		again, err := EncodeControl(c)
+		if err != nil {
+			t.Fatalf("%q was read and cannot be written: %v", data, err)
+		}
+		d, err := DecodeControl(again)
+		if third, _ := EncodeControl(d); err != nil || !bytes.Equal(third, again) {
+			t.Fatalf("%q became %q and then %q, %v", data, again, third, err)
+		}
+	})
+}
