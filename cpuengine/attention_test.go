@@ -62,7 +62,7 @@ func naive(qkv []float32, h enginetest.Heads, w, head, i int) []float64 {
 }
 
 func TestAttentionWithLargeScores(t *testing.T) {
-	h := enginetest.Heads{Windows: 2, T: 2*keyTile + 37, Count: 2, Dim: 64}
+	h := enginetest.Heads{Windows: 1, T: 2*keyTile + 37, Count: 2, Dim: 64}
 	for _, c := range []struct{ size, ramp float64 }{{1, 0}, {1, 400}, {30, 0}, {30, 4000}, {3, -3000}} {
 		t.Run(fmt.Sprintf("size %v ramp %v", c.size, c.ramp), func(t *testing.T) {
 			qkv := exactHeads(h, c.size, c.ramp)

@@ -1,0 +1,5 @@
+//go:build race
+
+package cpuengine
+
+const underRace = true
