@@ -2,8 +2,6 @@ package kernel
 
 import (
 	"math"
-
-	"andrea/numeric"
 )
 
 // The portable micro-kernels' tile: small, since the registers do not hold it anyway.
@@ -30,18 +28,32 @@ func portablePanel(width int) panelFunc {
 	}
 }
 
-// fmaRow adds a·x to dst, element by element: numeric.FMA32 with its common case in line,
-// as the compiler does not inline it (twice as fast).
+// fmaRow adds a·x to dst, element by element: numeric.FMA32 with its common case in line and
+// four at a time. A loop over single elements waits for the registers of the one before
+// (conversions keep the upper half of theirs), three times as long.
 func fmaRow(dst []float32, a float32, x []float32) {
-	const smallest = uint64(1023-126) << 53 // 2^-126 in float64, without the sign
-	for j, v := range x[:len(dst)] {
-		s := float64(a)*float64(v) + float64(dst[j])
-		if b := math.Float64bits(s); b&(1<<29-1) != 1<<28 && b<<1 >= smallest {
-			dst[j] = float32(s)
+	const (
+		rounded  = 1<<29 - 1              // the bits that the conversion to fp32 rounds away
+		tie      = 1 << 28                // their pattern between two fp32 numbers
+		smallest = uint64(1023-126) << 53 // 2^-126, the smallest normal fp32 number, without the sign
+	)
+	wide := float64(a)
+	x = x[:len(dst)]
+	for len(dst) >= 4 && len(x) >= 4 {
+		s0 := wide*float64(x[0]) + float64(dst[0]) // fused or not: the product is exact
+		s1 := wide*float64(x[1]) + float64(dst[1])
+		s2 := wide*float64(x[2]) + float64(dst[2])
+		s3 := wide*float64(x[3]) + float64(dst[3])
+		b0, b1, b2, b3 := math.Float64bits(s0), math.Float64bits(s1), math.Float64bits(s2), math.Float64bits(s3)
+		if b0&rounded != tie && b1&rounded != tie && b2&rounded != tie && b3&rounded != tie &&
+			min(b0<<1, b1<<1, b2<<1, b3<<1) >= smallest {
+			dst[0], dst[1], dst[2], dst[3] = float32(s0), float32(s1), float32(s2), float32(s3)
 		} else {
-			dst[j] = numeric.FMA32(a, v, dst[j])
+			portableAxpy(dst[:4], x[:4], a)
 		}
+		dst, x = dst[4:], x[4:]
 	}
+	portableAxpy(dst, x, a)
 }
 
 // portablePackColumns is the packFunc of matrices stored row by row.
@@ -67,13 +79,14 @@ func portablePackStrip(dst []float32, blockStride int, src []float32, stride, k,
 	}
 }
 
-// portablePeak is the portable path's register-only probe.
+// portablePeak is the portable path's probe, on memory that stays in the L1 cache.
 func portablePeak(iterations int) {
-	var acc [portableLanes]float32
+	var acc, x [portableLanes]float32
+	for i := range x {
+		x[i] = 1
+	}
 	for range iterations {
-		for i := range acc {
-			acc[i] = numeric.FMA32(acc[i], 0.5, 1)
-		}
+		fmaRow(acc[:], 0.5, x[:])
 	}
 	peakSink = acc[0]
 }

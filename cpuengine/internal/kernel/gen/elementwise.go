@@ -2,19 +2,23 @@ package main
 
 import "slices"
 
-// each describes a function of elements: out and in are slice parameters, scalars are
-// broadcast to registers after those of in, body computes from and into registers.
+// each describes a function of elements: in and out are slice parameters of it. Scalars are
+// float32 parameters, broadcast to registers that body must keep.
 type each struct {
 	name, params string
 	in, out      []string
 	scalars      []string
-	body         func(e *emitter, in, scalar []string, tmp func(int) string) (out []string)
+	body         bodyFunc
 }
+
+// bodyFunc writes the arithmetic of one vector. It gets the registers of in and of the
+// scalars, and free ones from tmp, and returns the registers of out. It may overwrite in.
+type bodyFunc func(e *emitter, in, scalar []string, tmp func(int) string) (out []string)
 
 // pointers are the registers that hold the slices of a function.
 var pointers = []string{"SI", "DI", "R8", "R9"}
 
-// elementwise writes all functions of elements. Bodies never overwrite scalars.
+// elementwise writes all functions of elements.
 func (e *emitter) elementwise() {
 	for _, f := range functions {
 		e.each(f)
@@ -24,14 +28,14 @@ func (e *emitter) elementwise() {
 // each writes one function of elements: whole vectors, then a masked one.
 func (e *emitter) each(f each) {
 	e.begin(f.name, f.params, "")
-	slicesUsed := append([]string(nil), f.in...)
+	used := slices.Clone(f.in)
 	for _, o := range f.out {
-		if !slices.Contains(slicesUsed, o) {
-			slicesUsed = append(slicesUsed, o)
+		if !slices.Contains(used, o) {
+			used = append(used, o)
 		}
 	}
-	at := func(name string) string { return "(" + pointers[slices.Index(slicesUsed, name)] + ")(CX*4)" }
-	for i, s := range slicesUsed {
+	at := func(name string) string { return "(" + pointers[slices.Index(used, name)] + ")(CX*4)" }
+	for i, s := range used {
 		e.op("MOVQ", e.param(s+"_base"), pointers[i])
 	}
 	e.op("MOVQ", e.param(f.out[0]+"_len"), "AX")
@@ -44,10 +48,10 @@ func (e *emitter) each(f each) {
 	tmp := func(i int) string { return e.v(len(f.in) + len(f.scalars) + i) }
 	e.overVectors(func(masked bool) {
 		for i, s := range f.in {
-			e.load(at(s), in[i], masked)
+			e.load(at(s), in[i], masked, tailMask)
 		}
 		for i, r := range f.body(e, in, scalar, tmp) {
-			e.store(r, at(f.out[i]), masked)
+			e.store(r, at(f.out[i]), masked, tailMask)
 		}
 	})
 	e.end()
@@ -107,10 +111,9 @@ func (e *emitter) makeMask(count string) {
 	e.op("VMOVUPS", "32(R12)", e.v(tailMaskHigh))
 }
 
-// load reads a vector; masked, elements outside the mask become +0 and are not touched.
-func (e *emitter) load(from, to string, masked bool) { e.loadBy(from, to, masked, tailMask) }
-
-func (e *emitter) loadBy(from, to string, masked bool, mask int) {
+// load reads a vector; masked (by K1, or AVX2's register mask), elements outside the mask
+// become +0 and their memory is not touched.
+func (e *emitter) load(from, to string, masked bool, mask int) {
 	switch {
 	case !masked:
 		e.op("VMOVUPS", from, to)
@@ -122,9 +125,7 @@ func (e *emitter) loadBy(from, to string, masked bool, mask int) {
 }
 
 // store writes a vector; masked, memory outside the mask is not touched.
-func (e *emitter) store(from, to string, masked bool) { e.storeBy(from, to, masked, tailMask) }
-
-func (e *emitter) storeBy(from, to string, masked bool, mask int) {
+func (e *emitter) store(from, to string, masked bool, mask int) {
 	switch {
 	case !masked:
 		e.op("VMOVUPS", from, to)

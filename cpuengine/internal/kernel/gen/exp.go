@@ -53,10 +53,10 @@ func (e *emitter) expSum() {
 	}
 	e.overPartials(func(half int, masked bool) {
 		x, p := e.v(2), e.v(3)
-		e.loadBy(e.element("SI", half), x, masked, halfMask(half))
+		e.load(e.element("SI", half), x, masked, halfMask(half))
 		e.op("VSUBPS", e.v(bias), x, x)
 		e.exp(x, p, e.v(4), e.v(5))
-		e.storeBy(p, e.element("DI", half), masked, halfMask(half))
+		e.store(p, e.element("DI", half), masked, halfMask(half))
 		if masked && !e.masks() {
 			e.op("VANDPS", e.v(halfMask(half)), p, p)
 		}

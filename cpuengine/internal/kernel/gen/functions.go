@@ -1,7 +1,7 @@
 package main
 
-// Go's assembler has its operands reversed: VSUBPS b, a, d is d = a - b.
-
+// functions are the functions of elements; kernel's portable versions define them. Go's
+// assembler has its operands reversed: VSUBPS b, a, d is d = a - b.
 var functions = []each{
 	{name: "Scale", params: "dst, x []float32, a float32", in: []string{"x"}, out: []string{"dst"}, scalars: []string{"a"}, body: scaleBody},
 	{name: "Add", params: "dst, x, y []float32", in: []string{"x", "y"}, out: []string{"dst"}, body: binary("VADDPS")},
@@ -22,7 +22,7 @@ func scaleBody(e *emitter, in, scalar []string, tmp func(int) string) []string {
 	return in
 }
 
-func binary(op string) func(e *emitter, in, scalar []string, tmp func(int) string) []string {
+func binary(op string) bodyFunc {
 	return func(e *emitter, in, scalar []string, tmp func(int) string) []string {
 		e.op(op, in[1], in[0], in[0])
 		return in[:1]

@@ -19,9 +19,8 @@ func (e *emitter) reductions() {
 // halves returns how many vectors make up the partial results; they are registers 0 and 1.
 func (e *emitter) halves() int { return partials / e.lanes }
 
-// overPartials writes a loop over the AX elements of the slices in SI and DI by groups of
-// 16, and the masked rest. Body gets the accumulator's number and the operand suffix of its
-// vector, such as "32(%s)(CX*4)".
+// overPartials writes a loop over the AX elements of the function's slices by groups of 16
+// at index CX, and the masked rest. Body handles the vector of one accumulator.
 func (e *emitter) overPartials(body func(half int, masked bool)) {
 	loop, tail, done := e.label("loop"), e.label("tail"), e.label("done")
 	all := func(masked bool) {
@@ -99,7 +98,7 @@ func (e *emitter) sum() {
 	e.begin("Sum", "x []float32", "float32")
 	e.startReduction("")
 	e.overPartials(func(half int, masked bool) {
-		e.loadBy(e.element("SI", half), e.v(2), masked, halfMask(half))
+		e.load(e.element("SI", half), e.v(2), masked, halfMask(half))
 		e.addPartial(half, e.v(2), masked)
 	})
 	e.tree("VADDPS")
@@ -111,8 +110,8 @@ func (e *emitter) dot() {
 	e.startReduction("y")
 	e.overPartials(func(half int, masked bool) {
 		acc, x, y, old := e.v(half), e.v(2), e.v(3), e.v(4)
-		e.loadBy(e.element("SI", half), x, masked, halfMask(half))
-		e.loadBy(e.element("DI", half), y, masked, halfMask(half))
+		e.load(e.element("SI", half), x, masked, halfMask(half))
+		e.load(e.element("DI", half), y, masked, halfMask(half))
 		switch {
 		case !masked:
 			e.op("VFMADD231PS", x, y, acc)
@@ -146,7 +145,7 @@ func (e *emitter) max() {
 	}
 	e.overPartials(func(half int, masked bool) {
 		acc, x, nan := e.v(half), e.v(2), e.v(3)
-		e.loadBy(e.element("SI", half), x, masked, halfMask(half))
+		e.load(e.element("SI", half), x, masked, halfMask(half))
 		switch {
 		case !e.masks():
 			if masked {
