@@ -137,7 +137,7 @@ func flip(s string, at int) string {
 
 func TestGroups(t *testing.T) {
 	p := newPlace(t)
-	for _, group := range []string{"data"} {
+	for _, group := range []string{"data", "checkpoints"} {
 		if r := p.run("", group); r.code != 0 || !strings.Contains(r.stdout, "verify") {
 			t.Errorf("%s: exit %d\n%s%s", group, r.code, r.stdout, r.stderr)
 		}
