@@ -56,6 +56,8 @@ var rules = []rule{
 	{pkg: "generate", pure: true, project: "dataset numeric", why: "sampling is a function of logits and a seed"},
 	{pkg: "progress", pure: true, project: "pipeline", std: "time", why: "renders what it is given; the clock is passed in, time gives its type"},
 	{pkg: "telemetry", project: "pipeline pipeline/transport pipeline/wire vfs", modules: zap, why: "the run's log, to a file and over the bus"},
+	{pkg: "watch", pure: true, std: "time", why: "reading, merging and filtering log lines; time only gives its type"},
+	{pkg: "watch/logdir", project: "vfs watch", why: "reads and follows the log files of a run"},
 	{pkg: "vfs", modules: sys, why: "the door to the file system"},
 	{pkg: "vfs/crashfs", project: "vfs", why: "the file system that forgets"},
 	{pkg: "launch", project: "*", modules: zap + " " + sys, why: "builds whole processes from the parts"},
