@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"andrea/checkpoints"
 	"andrea/checkpoints/dirstore"
 	"andrea/generate"
 	"andrea/model"
@@ -21,36 +22,97 @@ type Sampling struct {
 	Seed        uint64
 }
 
-// Sample lets the checkpoint of a step write text. The result begins after the
-// prompt.
-func Sample(ctx context.Context, env Environment, dir string, step int64, s Sampling) (text string, err error) {
-	reader, err := dirstore.Open(env.FS, filepath.Join(dir, checkpointsDir)).OpenStep(int(step))
-	if err != nil {
-		return "", err
+// Author is the model of a checkpoint, loaded to write text.
+type Author struct {
+	Step      int               // of the checkpoint
+	Dir       string            // the checkpoint's folder
+	Damaged   []dirstore.Damage // newer checkpoints that were passed over
+	config    model.Config
+	tokenizer *tokenizer.Tokenizer
+	engine    model.Engine
+}
+
+// OpenCheckpoint loads the model of the checkpoint in dir, whose name is that of a
+// step, after verifying all of it.
+func OpenCheckpoint(env Environment, dir string) (*Author, error) {
+	step, ok := checkpoints.ParseStepFolder(filepath.Base(dir))
+	if !ok {
+		return nil, fmt.Errorf("opening the checkpoint %s: its folder is not named after a step, such as %s: give it that name back", dir, checkpoints.StepFolder(100))
 	}
+	store := dirstore.Open(env.FS, filepath.Dir(dir))
+	reader, err := store.OpenStep(step)
+	if err != nil {
+		return nil, err
+	}
+	return newAuthor(env, store, reader)
+}
+
+// OpenNewest loads the model of the newest intact checkpoint of the run in dir.
+func OpenNewest(env Environment, dir string) (*Author, error) {
+	store := dirstore.Open(env.FS, filepath.Join(dir, checkpointsDir))
+	reader, damaged, err := store.Newest(nil)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAuthor(env, store, reader)
+	if err != nil {
+		return nil, err
+	}
+	a.Damaged = damaged
+	return a, nil
+}
+
+// newAuthor loads what reader has verified, and closes it.
+func newAuthor(env Environment, store *dirstore.Store, reader *dirstore.Reader) (a *Author, err error) {
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	t, err := tokenizer.Parse(reader.Tokenizer())
-	if err != nil {
-		return "", fmt.Errorf("reading the tokenizer of checkpoint %d: %w", step, err)
+	m := reader.Manifest()
+	a = &Author{Step: m.Step, Dir: store.Path(m.Step), config: m.Model}
+	if a.tokenizer, err = tokenizer.Parse(reader.Tokenizer()); err != nil {
+		return nil, fmt.Errorf("reading the tokenizer of %s: %w", a.Dir, err)
 	}
-	config := reader.Manifest().Model
-	engine, err := env.Engine.Open(config, 1, 1)
-	if err != nil {
-		return "", err
+	if a.engine, err = env.Engine.Open(m.Model, 1, 1); err != nil {
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
-	if err := load(engine, config, reader); err != nil {
-		return "", err
+	if err := load(a.engine, m.Model, reader); err != nil {
+		return nil, errors.Join(err, a.engine.Close())
 	}
-	var ids []uint32
-	err = generate.Text(ctx, engine, generate.Options{
-		Context: config.Context, ModelVocab: config.Vocab, Vocab: t.Vocab(), Prompt: t.Encode(nil, []byte(s.Prompt)),
+	return a, nil
+}
+
+// Write lets the model write and hands the bytes of each token to emit, which may end
+// inside a character. The text begins after the prompt. It ends with s.MaxTokens
+// tokens, or before when the model ends its document; with ctx's error when ctx is
+// done, and with emit's as it is.
+func (a *Author) Write(ctx context.Context, s Sampling, emit func(text []byte) error) error {
+	var text []byte
+	return generate.Text(ctx, a.engine, generate.Options{
+		Context: a.config.Context, ModelVocab: a.config.Vocab, Vocab: a.tokenizer.Vocab(),
+		Prompt:    a.tokenizer.Encode(nil, []byte(s.Prompt)),
 		MaxTokens: s.MaxTokens, Temperature: s.Temperature, TopK: s.TopK, Seed: s.Seed,
-	}, func(id uint32) error { ids = append(ids, id); return nil })
+	}, func(id uint32) (err error) {
+		if text, err = a.tokenizer.Decode(text[:0], []uint32{id}); err != nil {
+			return err
+		}
+		return emit(text)
+	})
+}
+
+// Close lets go of the engine.
+func (a *Author) Close() error { return a.engine.Close() }
+
+// Sample lets the checkpoint of a step of the run in dir write text. The result
+// begins after the prompt.
+func Sample(ctx context.Context, env Environment, dir string, step int64, s Sampling) (text string, err error) {
+	a, err := OpenCheckpoint(env, filepath.Join(dir, checkpointsDir, checkpoints.StepFolder(int(step))))
 	if err != nil {
 		return "", err
 	}
-	raw, err := t.Decode(nil, ids)
+	defer func() { err = errors.Join(err, a.Close()) }()
+	var raw []byte
+	err = a.Write(ctx, s, func(text []byte) error {
+		raw = append(raw, text...)
+		return nil
+	})
 	return string(raw), err
 }
 

@@ -100,6 +100,6 @@ any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 		Version:       version(),
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(trainCommand(o), resumeCommand(o), statusCommand(o), logsCommand(o), dataCommand(o), checkpointsCommand(o))
+	root.AddCommand(trainCommand(o), resumeCommand(o), statusCommand(o), logsCommand(o), dataCommand(o), checkpointsCommand(o), generateCommand(o))
 	return root
 }

@@ -2,23 +2,43 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"andrea/checkpoints"
 )
 
-// trained is a place with a finished tiny run in runs/demo.
-func trained(t *testing.T, more ...string) place {
-	t.Helper()
-	p := newPlace(t)
-	p.text()
-	if r := p.run("", append(append([]string{}, tiny...), more...)...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
+// trainedOnce is the folder with the finished tiny run of the seed 1 or 2. It lies
+// beside the program, which is deleted after the tests.
+var trainedOnce = [...]func(*testing.T) string{trainOnce(1), trainOnce(2)}
+
+func trainOnce(seed int) func(*testing.T) string {
+	var once sync.Once
+	dir := ""
+	return func(t *testing.T) string {
+		once.Do(func() {
+			p := place{t, filepath.Join(filepath.Dir(binary), fmt.Sprintf("trained-%d", seed))}
+			p.text()
+			if r := p.run("", append(append([]string{}, tiny...), "--seed", fmt.Sprint(seed))...); r.code != 0 {
+				t.Fatalf("exit %d\n%s", r.code, r.stderr)
+			}
+			dir = p.dir
+		})
+		if dir == "" {
+			t.Fatal("the tiny run failed in another test")
+		}
+		return dir
 	}
-	return p
+}
+
+// trained is a place with a finished tiny run of that seed, 1 or 2, in runs/demo.
+func trained(t *testing.T, seed int) place {
+	t.Helper()
+	return copied(t, place{t, trainedOnce[seed-1](t)})
 }
 
 // copied is a place with a copy of all that lies in another.
@@ -34,7 +54,7 @@ func copied(t *testing.T, from place) place {
 const newest = "runs/demo/checkpoints/step-00000020"
 
 func TestCheckpointsOfAnIntactRun(t *testing.T) {
-	p := trained(t)
+	p := trained(t, 1)
 	list := decode[audited](t, p.run("", "checkpoints", "list", "demo", "--json"))
 	if len(list.Faults) != 0 || len(list.Checkpoints) != 3 {
 		t.Fatalf("listed: %+v", list)
@@ -69,8 +89,8 @@ func TestCheckpointsOfAnIntactRun(t *testing.T) {
 
 // Whatever is damaged is named, and the exit code is 2. quick is what 'list' sees.
 func TestCheckpointsVerifyFindsDamage(t *testing.T) {
-	whole := trained(t)
-	other := trained(t, "--seed", "2")
+	whole := trained(t, 1)
+	other := trained(t, 2)
 	edit := func(name string, f func(string) string) func(place) error {
 		return func(p place) error { p.write(name, f(p.read(name))); return nil }
 	}
