@@ -85,12 +85,12 @@ func (w *worker) loadInitial(seed uint64) error {
 
 // loadFromCoordinator pulls the state of a checkpoint.
 func (w *worker) loadFromCoordinator(step int64) error {
-	subject := wire.State(w.Run, w.generation)
+	subject := wire.State(w.Run, w.generation.Load())
 	bucket := newState()
 	for i := range w.layout.Buckets() {
 		lo, hi := w.layout.Bucket(i)
 		bucket = bucket.cut(hi - lo)
-		if err := pullBucket(w.ctx, w.Bulk, subject, step, i, bucket); err != nil {
+		if err := pullBucket(w.pulls, w.Bulk, subject, step, i, bucket); err != nil {
 			return err
 		}
 		if err := w.engine.Load(i, bucket[wire.PartWeights], bucket[wire.PartFirstMoment], bucket[wire.PartSecondMoment]); err != nil {

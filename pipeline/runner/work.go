@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,7 +38,10 @@ type worker struct {
 	machine *pipeline.Worker
 	inbox   chan wire.Control
 
-	generation uint64 // of the coordinator that welcomed this worker; 0: none yet
+	pulls     context.Context // of bulk requests: done when ctx is, and when the run has ended
+	interrupt func()          // ends pulls: nobody is left to answer them
+
+	generation atomic.Uint64 // of the coordinator that welcomed this worker; 0: none yet
 	job        pipeline.JobSpec
 	config     model.Config
 	layout     model.Layout
@@ -57,6 +61,8 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		machine: pipeline.NewWorker(o.Class, o.Device),
 		inbox:   make(chan wire.Control, inboxSize),
 	}
+	w.pulls, w.interrupt = context.WithCancel(ctx)
+	defer w.interrupt()
 	commands, err := o.Control.Subscribe(wire.ToWorker(o.Run, o.ID), w.receive)
 	if err != nil {
 		return fmt.Errorf("starting worker %s: %w", o.ID, err)
@@ -80,6 +86,10 @@ func (w *worker) receive(m transport.Message) {
 	case w.inbox <- msg:
 	default:
 		w.Log.Warn("message dropped: the inbox is full", zap.String("subject", m.Subject))
+		return
+	}
+	if _, finish := msg.Message.(pipeline.Finish); finish && msg.Generation == w.generation.Load() {
+		w.interrupt() // the loop may be waiting for an answer that will not come
 	}
 }
 
@@ -100,7 +110,7 @@ func (w *worker) loop() {
 		case msg := <-w.inbox:
 			w.handle(msg)
 		case <-ticker.C:
-			if w.generation != 0 {
+			if w.generation.Load() != 0 {
 				ticker.Reset(tickInterval)
 			}
 			w.send(w.machine.Tick())
@@ -127,10 +137,10 @@ func (w *worker) drain() {
 // handle gives a message to the state machine. A welcome binds the worker to the
 // coordinator's generation; what older ones send is ignored.
 func (w *worker) handle(msg wire.Control) {
-	if _, welcome := msg.Message.(pipeline.Welcome); welcome && w.generation == 0 {
-		w.generation = msg.Generation
+	if _, welcome := msg.Message.(pipeline.Welcome); welcome && w.generation.Load() == 0 {
+		w.generation.Store(msg.Generation)
 	}
-	if w.generation != 0 && msg.Generation != w.generation {
+	if bound := w.generation.Load(); bound != 0 && msg.Generation != bound {
 		return
 	}
 	w.send(w.machine.Handle(pipeline.Received{Message: msg.Message}))
@@ -151,11 +161,11 @@ func (w *worker) send(effects []pipeline.WorkerEffect) {
 // publish sends a message to the coordinator. If it is lost the coordinator asks
 // again.
 func (w *worker) publish(m pipeline.Message) {
-	subject := wire.ToCoordinator(w.Run, w.generation)
+	subject := wire.ToCoordinator(w.Run, w.generation.Load())
 	if _, hello := m.(pipeline.Hello); hello {
 		subject = wire.Hello(w.Run)
 	}
-	data, err := wire.EncodeControl(wire.Control{Generation: w.generation, Worker: w.ID, Incarnation: w.Incarnation, Message: m})
+	data, err := wire.EncodeControl(wire.Control{Generation: w.generation.Load(), Worker: w.ID, Incarnation: w.Incarnation, Message: m})
 	if err == nil {
 		err = w.Control.Publish(subject, data)
 	}
@@ -169,6 +179,9 @@ func (w *worker) execute(effects []pipeline.WorkerEffect) {
 	for _, effect := range effects {
 		event, err := w.do(effect)
 		if err != nil {
+			if w.drain(); w.left {
+				return // the run has ended, which is why a pull failed
+			}
 			w.Log.Error("engine failed", zap.Error(err))
 			w.send(w.machine.Handle(pipeline.EngineFailed{Err: err}))
 			return
@@ -206,7 +219,7 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 // fetch pulls windows and returns them as one batch.
 func (w *worker) fetch(r wire.TokensRequest, windows int) (model.Batch, error) {
 	context := w.config.Context
-	payload, err := pull(w.ctx, w.Bulk, wire.Tokens(w.Run, w.generation), wire.EncodeRequest(r))
+	payload, err := pull(w.pulls, w.Bulk, wire.Tokens(w.Run, w.generation.Load()), wire.EncodeRequest(r))
 	if err != nil {
 		return model.Batch{}, err
 	}
