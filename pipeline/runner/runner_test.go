@@ -1,0 +1,295 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"andrea/model"
+	"andrea/pipeline"
+	"andrea/pipeline/runner"
+	"andrea/pipeline/wire"
+	"andrea/vfs/crashfs"
+)
+
+// A whole run: what is on disk afterwards, what was said, and that nothing still runs.
+func TestARunTrainsToItsLastStep(t *testing.T) {
+	r := newRig(t, "steps=5", "checkpoint.every=2", "checkpoint.keep_last=2")
+	fsys := crashfs.New()
+	said, err := r.train(t, fsys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mustComplete(t, fsys, said, bits(t, fsys))
+	var steps, saved []int64
+	for _, n := range said.notices {
+		switch n := n.(type) {
+		case pipeline.StepDone:
+			steps = append(steps, n.Record.Step)
+			if n.Again || n.Record.Seconds <= 0 || n.Record.TokensPerSecond != 16/n.Record.Seconds {
+				t.Errorf("step %+v", n)
+			}
+		case pipeline.CheckpointSaved:
+			saved = append(saved, n.Step)
+		}
+	}
+	if !slices.Equal(steps, []int64{1, 2, 3, 4, 5}) || !slices.Equal(saved, []int64{2, 4, 5}) {
+		t.Errorf("steps %v, checkpoints %v", steps, saved)
+	}
+	if joined, ok := said.notices[0].(pipeline.WorkerJoined); !ok || joined.Worker != "w" || joined.Device != "a test" {
+		t.Errorf("the first notice is %+v", said.notices[0])
+	}
+	f, err := open(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	if present, err := f.store.List(); err != nil || !slices.Equal(present, []int{4, 5}) {
+		t.Errorf("checkpoints %v, %v, want the last two", present, err)
+	}
+	m := f.restored.Manifest()
+	if m.Run != "tiny" || m.EngineClass != "plain-fp32-n1" || m.CreatedBy != "a test" || m.Data.Position != 5*4 || m.Data.Fingerprint != "f" || m.Job != string(r.plan.Spec.Marshal()) || string(f.restored.Tokenizer()) != `{"kind":"bytes"}` {
+		t.Errorf("manifest %+v", m)
+	}
+	r.close(t)
+	if stacks := goroutinesOf("andrea/pipeline/runner"); len(stacks) > 0 {
+		t.Errorf("%d goroutines still run:\n%s", len(stacks), strings.Join(stacks, "\n\n"))
+	}
+}
+
+// loseLeasesAfter makes a step the last one that is computed.
+func loseLeasesAfter(step int64) func(string, []byte) bool {
+	return func(_ string, data []byte) bool {
+		c, err := wire.DecodeControl(data)
+		lease, ok := c.Message.(pipeline.Lease)
+		return err == nil && ok && lease.Step > step
+	}
+}
+
+// stopAfter trains up to a step, stops and checks what is left.
+func (r *rig) stopAfter(t *testing.T, fsys *crashfs.FS, step int64) {
+	t.Helper()
+	r.coordinator.control.set(func(b *bus) { b.publish = loseLeasesAfter(step) })
+	defer r.coordinator.control.set(func(b *bus) { b.publish = nil })
+	said, err := r.train(t, fsys, func(n pipeline.Notice, stop func(string)) {
+		_, joined := n.(pipeline.WorkerJoined)
+		if done, ok := n.(pipeline.StepDone); ok && done.Record.Step == step || joined && step == 0 {
+			stop("SIGTERM")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := said.outcome; o.Err != nil || o.Complete || o.Stopped != "SIGTERM" || o.Step != step || o.Checkpoint != step {
+		t.Fatalf("outcome %+v", o)
+	}
+	if early := (pipeline.ErrStopped{}); !errors.As(said.left, &early) || early.Reason != "SIGTERM" {
+		t.Fatalf("the worker left with %v", said.left)
+	}
+}
+
+// A stop after any step leaves a checkpoint, from which the run ends in the same bits.
+func TestAStoppedRunIsResumedToTheSameBits(t *testing.T) {
+	r := newRig(t, "steps=4", "checkpoint.every=100")
+	want := r.reference(t)
+	for step := range int64(4) {
+		t.Run(fmt.Sprint("after step ", step), func(t *testing.T) {
+			fsys := crashfs.New()
+			r.stopAfter(t, fsys, step)
+			said, err := r.train(t, fsys, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.mustComplete(t, fsys, said, want)
+		})
+	}
+}
+
+// A stop while the worker computes gives the step up, or finishes it when its answer
+// was faster; either way the run goes on to the same bits.
+func TestAStopInTheMiddleOfAStep(t *testing.T) {
+	r := newRig(t)
+	want := r.reference(t)
+	fsys := crashfs.New()
+	stop, asked := func(string) {}, 0
+	r.worker.bulk.set(func(b *bus) {
+		b.reply = func(subject string, data []byte) []byte {
+			if asked++; asked == 7 { // step 1 has four microbatches and no evaluation
+				stop("SIGTERM")
+			}
+			return data
+		}
+	})
+	said, err := r.train(t, fsys, func(n pipeline.Notice, request func(string)) {
+		if _, joined := n.(pipeline.WorkerJoined); joined {
+			r.worker.bulk.set(func(*bus) { stop = request })
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := said.outcome; o.Err != nil || o.Stopped != "SIGTERM" || o.Step < 1 || o.Step > 2 || o.Checkpoint != o.Step {
+		t.Fatalf("outcome %+v", o)
+	}
+	if said, err = r.train(t, fsys, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.mustComplete(t, fsys, said, want)
+}
+
+// What is lost on disk is computed again and compared with the journal.
+func TestRecomputedStepsAreNotRecordedAgain(t *testing.T) {
+	r := newRig(t)
+	want := r.reference(t)
+	fsys := crashfs.New()
+	if _, err := r.train(t, fsys, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsys.Remove(checkpointsDir + "/step-00000003/manifest.json"); err != nil {
+		t.Fatal(err)
+	}
+	said, err := r.train(t, fsys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := 0
+	for _, n := range said.notices {
+		if done, ok := n.(pipeline.StepDone); ok && done.Again {
+			again++
+		}
+	}
+	if again != 3 {
+		t.Errorf("%d steps were computed again, want 3", again)
+	}
+	r.mustComplete(t, fsys, said, want)
+}
+
+// A bit that flips on the way, in tokens, in the state of a checkpoint or in the
+// snapshot for the next, is noticed, and the data is asked for again.
+func TestDamagedRepliesAreAskedForAgain(t *testing.T) {
+	r := newRig(t, "checkpoint.every=2")
+	want := r.reference(t)
+	fsys := crashfs.New()
+	r.stopAfter(t, fsys, 1)
+	// Coordinator and worker ask in goroutines of their own.
+	var mu sync.Mutex
+	asked, flipped := map[string]int{}, map[string]bool{}
+	flip := func(subject string, data []byte) []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked[subject]++; asked[subject] == 2 { // the first arrives whole, the second is damaged once
+			flipped[subject] = true
+			data[4+len(data)/2] ^= 0x10
+		}
+		return data
+	}
+	r.worker.bulk.set(func(b *bus) { b.reply = flip })
+	r.coordinator.bulk.set(func(b *bus) { b.reply = flip })
+	said, err := r.train(t, fsys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mustComplete(t, fsys, said, want)
+	for _, subject := range []string{wire.Tokens("tiny", r.generation), wire.State("tiny", r.generation), wire.WorkerState("tiny", "w")} {
+		if !flipped[subject] {
+			t.Errorf("nothing on %s was damaged", subject)
+		}
+	}
+}
+
+// Messages that are lost are repeated: the hello, the lease, the answer.
+func TestLostMessagesAreRepeated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	want := r.reference(t)
+	lost := map[string]bool{}
+	// lose loses the first message of each wanted kind.
+	lose := func(kinds ...string) func(string, []byte) bool {
+		return func(_ string, data []byte) bool {
+			c, err := wire.DecodeControl(data)
+			if err != nil {
+				t.Error(err)
+				return false
+			}
+			kind := reflect.TypeOf(c.Message).Name()
+			if lost[kind] || !slices.Contains(kinds, kind) {
+				return false
+			}
+			lost[kind] = true
+			return true
+		}
+	}
+	r.worker.control.set(func(b *bus) { b.publish = lose("Hello") })
+	r.coordinator.control.set(func(b *bus) { b.publish = lose("Commit") })
+	fsys := crashfs.New()
+	said, err := r.train(t, fsys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mustComplete(t, fsys, said, want)
+	if !lost["Hello"] || !lost["Commit"] {
+		t.Errorf("lost: %v", lost)
+	}
+}
+
+// A worker that cannot open its engine, or is of the wrong class, ends with the reason
+// on both sides.
+func TestWorkersThatCannotTakePart(t *testing.T) {
+	r := newRig(t, "engine=plain")
+	f, err := open(crashfs.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	var refused []pipeline.Notice
+	left := make(chan error, 2)
+	options := r.coordinatorOptions(f, make(chan string, 1), func(n pipeline.Notice) { refused = append(refused, n) })
+	r.coordinator.control.set(func(b *bus) {
+		b.subscribed = func(subject string) {
+			if subject != wire.Hello("tiny") {
+				return
+			}
+			go func() {
+				foreign := r.workerOptions()
+				foreign.Class, foreign.ID = "cuda-fp32-n1", "foreign"
+				left <- runner.Work(t.Context(), foreign)
+				broken := r.workerOptions()
+				broken.OpenEngine = func(model.Config, int, int) (model.Engine, error) { return nil, errors.New("no device") }
+				left <- runner.Work(t.Context(), broken)
+			}()
+		}
+	})
+	outcome, err := runner.Coordinate(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-left; err == nil || !strings.Contains(err.Error(), "its engine class is cuda-fp32-n1: the job asks for plain") {
+		t.Errorf("the foreign worker left with %v", err)
+	}
+	if err := <-left; err == nil || err.Error() != "no device" {
+		t.Errorf("the broken worker left with %v", err)
+	}
+	if outcome.Err == nil || outcome.Err.Error() != "worker w failed: no device" || outcome.Checkpoint != -1 {
+		t.Errorf("outcome %+v", outcome)
+	}
+	if n, ok := refused[0].(pipeline.WorkerRefused); !ok || n.Worker != "foreign" {
+		t.Errorf("notices %+v", refused)
+	}
+}
+
+// A worker whose context is done leaves at once, whether or not anybody answers it.
+func TestAWorkerLeavesWhenItsContextIsDone(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.worker.control.set(func(b *bus) {
+		b.publish = func(string, []byte) bool { cancel(); return false } // with its first hello
+	})
+	if err := runner.Work(ctx, r.workerOptions()); !errors.Is(err, context.Canceled) {
+		t.Errorf("the worker left with %v", err)
+	}
+}
