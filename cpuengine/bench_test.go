@@ -21,8 +21,8 @@ type peakMeter struct {
 	time    time.Duration
 }
 
-// measure runs for some 20 ms, beside what is measured: other work on the machine
-// then slows both.
+// measure runs for some 20 ms, right after each part of a step: other work on the
+// machine then slows both.
 func (p *peakMeter) measure() {
 	const iterations = 1 << 18
 	flops, start := make([]int64, p.threads), time.Now()
@@ -52,18 +52,23 @@ func benchmarkStep(b *testing.B, variant, path string, microbatch int) {
 	tokens := lanes * microbatch * c.Context
 	accumulateLane(b, e, 0, batch) // touches all memory
 	limit, before, steps := peakMeter{path: e.path, threads: e.options.Threads}, e.Parts(), time.Duration(0)
-	for b.Loop() {
+	timed := func(work func()) {
 		start := time.Now()
-		for lane := range lanes {
-			accumulateLane(b, e, lane, batch)
-		}
-		if _, err := e.Update(0, 1/float32(tokens), hyper); err != nil {
-			b.Fatal(err)
-		}
+		work()
 		steps += time.Since(start)
 		b.StopTimer()
 		limit.measure()
 		b.StartTimer()
+	}
+	for b.Loop() {
+		for lane := range lanes {
+			timed(func() { accumulateLane(b, e, lane, batch) })
+		}
+		timed(func() {
+			if _, err := e.Update(0, 1/float32(tokens), hyper); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 	report(b, e, before, float64(tokens)*float64(b.N)/steps.Seconds(), limit.rate())
 }
