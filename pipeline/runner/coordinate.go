@@ -212,7 +212,7 @@ func (c *coordinator) announce(n pipeline.Notice) {
 	case pipeline.CheckpointSaved:
 		c.Log.Info("checkpoint written", zap.Int64("step", n.Step), zap.String("path", n.Path), zap.Ints("deleted", n.Deleted))
 	}
-	c.board.note(n)
+	c.board.note(n, c.machine.Status())
 	c.Notify(n)
 }
 

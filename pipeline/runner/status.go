@@ -108,8 +108,8 @@ func LastRecords(j *pipeline.Journal, step int64) (last, validation *pipeline.Co
 	return last, nil
 }
 
-// note takes in what happened.
-func (b *board) note(n pipeline.Notice) {
+// note takes in what happened, before anybody else is told.
+func (b *board) note(n pipeline.Notice, s pipeline.Status) {
 	switch n := n.(type) {
 	case pipeline.StepDone:
 		b.report.Last = &n.Record
@@ -123,6 +123,7 @@ func (b *board) note(n pipeline.Notice) {
 	case pipeline.CheckpointSaved:
 		b.report.Checkpoint = n.Step
 	}
+	b.show(s)
 }
 
 // show puts the report where requests find it.

@@ -77,9 +77,9 @@ func TestStatusFollowsTheRun(t *testing.T) {
 		t.Errorf("at the start: %+v\nwant %+v", r, want)
 	}
 	fourth := record(4, 2, nil)
-	c.board.note(pipeline.StepDone{Record: fourth})
-	c.board.note(pipeline.CheckpointSaved{Step: 4})
-	c.board.show(pipeline.Status{Phase: "computing", Step: 4, Steps: 10, Worker: "worker", Device: "a processor", Class: "cpu-1"})
+	now := pipeline.Status{Phase: "computing", Step: 4, Steps: 10, Worker: "worker", Device: "a processor", Class: "cpu-1"}
+	c.board.note(pipeline.StepDone{Record: fourth}, now)
+	c.board.note(pipeline.CheckpointSaved{Step: 4}, now)
 	want = Report{Run: "demo", Generation: 7, Phase: "computing", Step: 4, Steps: 10, Class: "cpu-1", Workers: []WorkerReport{{"worker", "a processor"}}, Last: &fourth, Validation: &second, ETASeconds: 12, Checkpoint: 4}
 	if r := bus.asked(t); !reflect.DeepEqual(r, want) {
 		t.Errorf("after a step: %+v\nwant %+v", r, want)
@@ -98,9 +98,8 @@ func TestRemainingTimeForgetsOldSteps(t *testing.T) {
 		if step == 97 {
 			seconds = 50 // with a validation loss
 		}
-		b.note(pipeline.StepDone{Record: record(step+1, seconds, nil)})
+		b.note(pipeline.StepDone{Record: record(step+1, seconds, nil)}, pipeline.Status{Step: step + 1, Steps: 110})
 	}
-	b.show(pipeline.Status{Step: 100, Steps: 110})
 	if got := b.shown.Load().ETASeconds; got != 20 {
 		t.Errorf("%v seconds for 10 steps of 2", got)
 	}
