@@ -185,8 +185,11 @@ func (c *coordinatorTeller) event(words []string) ([]string, error) {
 	if c.machine == nil {
 		c.begin(arguments{})
 	}
-	if words[0] == "tick" {
+	switch words[0] {
+	case "tick":
 		return c.show(c.machine.Tick()), nil
+	case "status":
+		return []string{fmt.Sprintf("%+v", c.machine.Status())}, nil
 	}
 	event, err := c.eventOf(words, args)
 	if err != nil {

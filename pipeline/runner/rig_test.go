@@ -349,12 +349,12 @@ func (r *rig) reference(t *testing.T) string {
 	return want
 }
 
-// goroutinesOf returns the stacks that run in the package, without those of the test.
+// goroutinesOf returns the stacks that run in the package, without those of tests.
 func goroutinesOf(pkg string) (stacks []string) {
 	buffer := make([]byte, 1<<20)
 	buffer = buffer[:runtime.Stack(buffer, true)]
 	for _, stack := range strings.Split(string(buffer), "\n\n") {
-		if strings.Contains(stack, pkg+".") {
+		if strings.Contains(stack, pkg+".") && !strings.Contains(stack, "testing.tRunner") {
 			stacks = append(stacks, stack)
 		}
 	}

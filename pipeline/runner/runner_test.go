@@ -142,6 +142,65 @@ func TestAStopInTheMiddleOfAStep(t *testing.T) {
 	r.mustComplete(t, fsys, said, want)
 }
 
+// A model of two buckets, each of several chunks, on its way from the worker to the
+// disk and back.
+func TestAStateOfSeveralBuckets(t *testing.T) {
+	r := newRig(t, append(shortJob, "model={d_model: 64, vocab: 9000}")...)
+	if n := r.plan.Layout.Buckets(); n != 2 {
+		t.Fatalf("the model has %d buckets", n)
+	}
+	want := r.reference(t)
+	fsys := crashfs.New()
+	r.stopAfter(t, fsys, 1)
+	said, err := r.train(t, fsys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mustComplete(t, fsys, said, want)
+}
+
+// Messages of another coordinator, to another life of the worker or to another worker,
+// and bytes that are none, change nothing.
+func TestStrayMessagesAreIgnored(t *testing.T) {
+	r := newRig(t)
+	want := r.reference(t)
+	fsys := crashfs.New()
+	said, err := r.train(t, fsys, func(n pipeline.Notice, _ func(string)) {
+		if _, joined := n.(pipeline.WorkerJoined); !joined {
+			return
+		}
+		life, finish, failed := r.workerOptions().Incarnation, pipeline.Finish{Reason: "stray"}, pipeline.Failed{Reason: "stray"}
+		w, c := wire.ToWorker("tiny", "w"), wire.ToCoordinator("tiny", r.generation)
+		for _, stray := range []struct {
+			from    *bus
+			subject string
+			message wire.Control
+		}{
+			{r.coordinator.control, w, wire.Control{Generation: r.generation - 1, Worker: "w", Incarnation: life, Message: finish}},
+			{r.coordinator.control, w, wire.Control{Generation: r.generation, Worker: "w", Incarnation: "life-0", Message: finish}},
+			{r.coordinator.control, w, wire.Control{Generation: r.generation, Worker: "v", Incarnation: life, Message: finish}},
+			{r.worker.control, c, wire.Control{Generation: r.generation - 1, Worker: "w", Incarnation: life, Message: failed}},
+			{r.worker.control, c, wire.Control{Generation: r.generation, Worker: "w", Incarnation: "life-0", Message: failed}},
+			{r.worker.control, c, wire.Control{Generation: r.generation, Worker: "v", Incarnation: life, Message: failed}},
+		} {
+			data, err := wire.EncodeControl(stray.message)
+			if err == nil {
+				err = stray.from.Publish(stray.subject, data)
+			}
+			if err == nil {
+				err = stray.from.Publish(stray.subject, data[1:])
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mustComplete(t, fsys, said, want)
+}
+
 // What is lost on disk is computed again and compared with the journal.
 func TestRecomputedStepsAreNotRecordedAgain(t *testing.T) {
 	r := newRig(t)
