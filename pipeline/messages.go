@@ -23,7 +23,8 @@ type Hello struct {
 type Welcome struct {
 	Job    string       `json:"job"`    // the resolved job spec in YAML
 	Step   int64        `json:"step"`   // load state Step
-	Digest model.Digest `json:"digest"` // its digest; zero for step 0, which the worker computes from the seed
+	Stored bool         `json:"stored"` // the coordinator has it to pull; else it is state 0, computed from the seed
+	Digest model.Digest `json:"digest"` // of the state; zero: not known yet
 }
 
 // Refuse tells a worker why it cannot take part.
@@ -64,7 +65,7 @@ type Answer struct {
 	StateDigest model.Digest `json:"state_digest"` // of the state it started from, taken after the last lane
 	Lanes       []LaneResult `json:"lanes"`
 	GradDigest  model.Digest `json:"grad_digest"` // of the contribution
-	SumSquares  []Float      `json:"sum_squares"` // of the contribution, by bucket
+	SumSquares  []Float      `json:"sum_squares"` // of the contribution, by bucket; none unless it is the root
 }
 
 // Commit orders the update of Step.
@@ -82,15 +83,18 @@ type Applied struct {
 	Digest model.Digest `json:"digest"`
 }
 
-// Eval asks for the validation losses of state Step, Windows of them.
+// Eval asks for the losses of the validation windows [Lo, Hi) in state Step.
 type Eval struct {
-	Step    int64 `json:"step"`
-	Windows int   `json:"windows"`
+	Step int64 `json:"step"`
+	Lo   int   `json:"lo"`
+	Hi   int   `json:"hi"`
 }
 
-// Evaluated carries one loss sum for every validation window, in window order.
+// Evaluated carries one loss sum for every window of an Eval, in window order.
 type Evaluated struct {
 	Step   int64   `json:"step"`
+	Lo     int     `json:"lo"`
+	Hi     int     `json:"hi"`
 	Sums   []Float `json:"sums"`
 	Tokens int64   `json:"tokens"` // of all windows
 }
@@ -105,6 +109,9 @@ type SnapshotTaken struct {
 	Step   int64        `json:"step"`
 	Digest model.Digest `json:"digest"`
 }
+
+// Heartbeat is a sign of life. A worker sends one every tick, whatever it does.
+type Heartbeat struct{}
 
 // Finish ends the worker's part in the run.
 type Finish struct {
@@ -130,5 +137,6 @@ func (Eval) isMessage()          {}
 func (Evaluated) isMessage()     {}
 func (Snapshot) isMessage()      {}
 func (SnapshotTaken) isMessage() {}
+func (Heartbeat) isMessage()     {}
 func (Finish) isMessage()        {}
 func (Failed) isMessage()        {}

@@ -241,7 +241,7 @@ func messageOf(name string, step int64, args arguments) (pipeline.Message, error
 	case "applied":
 		return pipeline.Applied{Step: step, Digest: named(args["digest"])}, nil
 	case "evaluated":
-		e := pipeline.Evaluated{Step: step, Tokens: args.number("tokens", 4)}
+		e := pipeline.Evaluated{Step: step, Lo: int(args.number("lo", 0)), Hi: int(args.number("hi", 2)), Tokens: args.number("tokens", 4)}
 		for range args.number("windows", 2) {
 			e.Sums = append(e.Sums, 3)
 		}
@@ -362,7 +362,7 @@ func message(m pipeline.Message) string {
 	case pipeline.Applied:
 		return fmt.Sprintf("applied step %d, state %s", m.Step, nameOf(m.Digest))
 	case pipeline.Eval:
-		return fmt.Sprintf("evaluate state %d on %d windows", m.Step, m.Windows)
+		return fmt.Sprintf("evaluate state %d on windows [%d, %d)", m.Step, m.Lo, m.Hi)
 	case pipeline.Evaluated:
 		return fmt.Sprintf("evaluated state %d: %v of %d tokens", m.Step, m.Sums, m.Tokens)
 	case pipeline.Snapshot:

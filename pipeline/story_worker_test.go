@@ -73,7 +73,7 @@ func workerResult(name string, args arguments) (pipeline.WorkerEvent, error) {
 func commandOf(name string, step int64, args arguments) (pipeline.Message, error) {
 	switch name {
 	case "welcome":
-		return pipeline.Welcome{Job: jobText(args.text("job", "resolved")), Step: step, Digest: named(args.text("digest", "none"))}, nil
+		return pipeline.Welcome{Job: jobText(args.text("job", "resolved")), Step: step, Stored: args.text("digest", "none") != "none", Digest: named(args.text("digest", "none"))}, nil
 	case "refuse":
 		return pipeline.Refuse{Reason: "no room"}, nil
 	case "lease":
@@ -83,7 +83,7 @@ func commandOf(name string, step int64, args arguments) (pipeline.Message, error
 	case "commit":
 		return pipeline.Commit{Step: step, Action: args.text("action", pipeline.ActionApply), RootDigest: named(args["root"]), Scale: 0.5, Hyper: model.Hyper{LR: 0.25}}, nil
 	case "eval":
-		return pipeline.Eval{Step: step, Windows: int(args.number("windows", 2))}, nil
+		return pipeline.Eval{Step: step, Lo: int(args.number("lo", 0)), Hi: int(args.number("hi", 2))}, nil
 	case "copy":
 		return pipeline.Snapshot{Step: step}, nil
 	case "finish":
@@ -126,7 +126,7 @@ func workerLine(effect pipeline.WorkerEffect) string {
 	case pipeline.Reply:
 		return "reply: " + message(e.Message)
 	case pipeline.OpenEngine:
-		return fmt.Sprintf("open an engine with state %d, %s, for job %s", e.Step, nameOf(e.Digest), e.Job.Name)
+		return fmt.Sprintf("open an engine with state %d, stored %v, for job %s", e.Step, e.Stored, e.Job.Name)
 	case pipeline.Zero:
 		return fmt.Sprintf("zero slot %d", e.Slot)
 	case pipeline.Accumulate:

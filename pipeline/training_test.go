@@ -132,7 +132,7 @@ func TestAStopAtEveryMomentCanBeResumed(t *testing.T) {
 		if w.run() || w.outcome.Err != nil {
 			t.Fatalf("stop at %d: outcome %+v", stopAt, w.outcome)
 		}
-		if !w.outcome.Complete && w.outcome.Checkpoint != w.outcome.Step && w.engine != nil && w.outcome.Step > 0 {
+		if !w.outcome.Complete && w.outcome.Checkpoint != w.outcome.Step && w.outcome.Step > 0 {
 			t.Fatalf("stop at %d: outcome %+v: the last state is not saved", stopAt, w.outcome)
 		}
 		w = newWorld(t, plan, d, 2)
@@ -142,6 +142,73 @@ func TestAStopAtEveryMomentCanBeResumed(t *testing.T) {
 		if got := stripTimes(t, d.journal); got != stripTimes(t, want.journal) {
 			t.Fatalf("stop at %d: other bits\n%s", stopAt, got)
 		}
+	}
+}
+
+// Any number of workers gives the bits that one gives, on a lossy network too.
+func TestAnyNumberOfWorkersGivesTheSameBits(t *testing.T) {
+	plan := tinyJob(t)
+	_, want := undisturbed(t, plan)
+	for _, workers := range []int{2, 3, 4, 7} {
+		for seed := range uint64(6) {
+			d := newDisk()
+			w := newGroup(t, plan, d, seed, workers)
+			w.loss = float64(seed) * 0.06
+			if w.run() || w.outcome.Err != nil || !w.outcome.Complete {
+				t.Fatalf("%d workers, seed %d: outcome %+v", workers, seed, w.outcome)
+			}
+			if got := stripTimes(t, d.journal); got != stripTimes(t, want.journal) {
+				t.Fatalf("%d workers, seed %d: other bits\n%s", workers, seed, got)
+			}
+		}
+	}
+}
+
+// A worker dies at every moment: the run ends with an error that names it and a
+// checkpoint of the last confirmed state, from which another group goes on to the
+// same bits.
+func TestALostWorkerStopsTheRunWithACheckpoint(t *testing.T) {
+	plan := tinyJob(t)
+	_, want := undisturbed(t, plan)
+	whole := newGroup(t, plan, newDisk(), 1, 3)
+	whole.run()
+	for dieAt := 1; dieAt < whole.events; dieAt += 1 + dieAt%7 {
+		d := newDisk()
+		w := newGroup(t, plan, d, 1, 3)
+		w.dieAt = dieAt
+		w.run()
+		if w.outcome.Complete {
+			continue // it died after the last step
+		}
+		if w.outcome.Err == nil || !strings.Contains(w.outcome.Err.Error(), "w2 was lost") {
+			t.Fatalf("death at %d: outcome %+v", dieAt, w.outcome)
+		}
+		if w.outcome.Step > 0 && w.outcome.Checkpoint != w.outcome.Step {
+			t.Fatalf("death at %d: outcome %+v: the last state is not saved", dieAt, w.outcome)
+		}
+		w = newGroup(t, plan, d, 2, 2)
+		if w.run() || w.outcome.Err != nil || !w.outcome.Complete {
+			t.Fatalf("death at %d: the resumed run ended with %+v", dieAt, w.outcome)
+		}
+		if got := stripTimes(t, d.journal); got != stripTimes(t, want.journal) {
+			t.Fatalf("death at %d: other bits\n%s", dieAt, got)
+		}
+	}
+}
+
+// A worker that falls silent is given up like one that dies.
+func TestASilentWorkerIsGivenUp(t *testing.T) {
+	plan := tinyJob(t)
+	w := newGroup(t, plan, newDisk(), 5, 2)
+	w.poison = func(step int64, _ int) bool {
+		if step == 3 {
+			w.workers[1].left = true // it hears and says nothing more
+		}
+		return false
+	}
+	w.run()
+	if w.outcome.Err == nil || !strings.Contains(w.outcome.Err.Error(), "no sign of life") || w.outcome.Checkpoint != 2 {
+		t.Fatalf("outcome = %+v, want the loss of w1 and a checkpoint of step 2", w.outcome)
 	}
 }
 

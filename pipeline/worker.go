@@ -29,6 +29,9 @@ type Measured struct {
 	SumSquares  []Float
 }
 
+// RootPulled is the result of PullRoot.
+type RootPulled struct{ Digest model.Digest }
+
 // Updated is the result of Update.
 type Updated struct{ Digest model.Digest }
 
@@ -45,6 +48,7 @@ func (Received) isWorkerEvent()        {}
 func (StateLoaded) isWorkerEvent()     {}
 func (Accumulated) isWorkerEvent()     {}
 func (Measured) isWorkerEvent()        {}
+func (RootPulled) isWorkerEvent()      {}
 func (Updated) isWorkerEvent()         {}
 func (WindowEvaluated) isWorkerEvent() {}
 func (SnapshotCopied) isWorkerEvent()  {}
@@ -59,12 +63,12 @@ type WorkerEffect interface{ isWorkerEffect() }
 type Reply struct{ Message Message }
 
 // OpenEngine allocates an engine for the job and loads state Step into it: from the
-// seed when Step is 0 and Digest zero, else from the coordinator. It comes back as
+// coordinator when it is Stored there, else from the seed. It comes back as
 // StateLoaded.
 type OpenEngine struct {
 	Job    JobSpec
 	Step   int64
-	Digest model.Digest
+	Stored bool
 }
 
 // Zero sets a gradient slot to +0.
@@ -81,9 +85,12 @@ type Accumulate struct {
 // Fold adds slot Src to slot Dst.
 type Fold struct{ Dst, Src int }
 
-// Measure takes the digests of the state and of slot 0 and the latter's sums of
-// squares.
-type Measure struct{}
+// Measure takes the digests of the state and of slot 0, and, with SumSquares, the
+// latter's sums of squares.
+type Measure struct{ SumSquares bool }
+
+// PullRoot replaces slot 0 by the root of Step, which the coordinator has summed.
+type PullRoot struct{ Step int64 }
 
 // Update applies the root in slot 0.
 type Update struct {
@@ -107,6 +114,7 @@ func (Zero) isWorkerEffect()         {}
 func (Accumulate) isWorkerEffect()   {}
 func (Fold) isWorkerEffect()         {}
 func (Measure) isWorkerEffect()      {}
+func (PullRoot) isWorkerEffect()     {}
 func (Update) isWorkerEffect()       {}
 func (EvalWindow) isWorkerEffect()   {}
 func (TakeSnapshot) isWorkerEffect() {}
@@ -195,6 +203,8 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 		return w.accumulated(e)
 	case Measured:
 		return w.measured(e)
+	case RootPulled:
+		return w.rootPulled(e)
 	case Updated:
 		return w.updated(e)
 	case WindowEvaluated:
@@ -283,7 +293,7 @@ func (w *Worker) welcomed(m Welcome) []WorkerEffect {
 		return w.fail(fmt.Errorf("joining the run: %w", err))
 	}
 	w.job, w.opened, w.step, w.digest = job, true, m.Step, m.Digest
-	return w.do(OpenEngine{Job: job, Step: m.Step, Digest: m.Digest})
+	return w.do(OpenEngine{Job: job, Step: m.Step, Stored: m.Stored})
 }
 
 func (w *Worker) stateLoaded(e StateLoaded) []WorkerEffect {
@@ -314,6 +324,9 @@ func (m Lease) subtree(lanes int) bool {
 	return m.Lo >= 0 && m.Lo < m.Hi && m.Hi <= lanes && size&(size-1) == 0 && m.Lo%size == 0
 }
 
+// whole reports that the lease is the whole tree: its contribution is the root.
+func (m Lease) whole(lanes int) bool { return m.Lo == 0 && m.Hi == lanes }
+
 // slot is where the current lane accumulates.
 func (t *leaseTask) slot() int { return t.stack }
 
@@ -336,12 +349,12 @@ func (w *Worker) accumulated(e Accumulated) []WorkerEffect {
 	if t.microbatch < w.microbatches {
 		return w.do(t.next())
 	}
-	return w.do(t.laneDone()...)
+	return w.do(t.laneDone(w.job.Batch.Lanes)...)
 }
 
 // laneDone folds the finished lane into the tree: a binary counter of slots, in
 // which slot i holds a complete subtree to the left of slot i+1's.
-func (t *leaseTask) laneDone() (effects []WorkerEffect) {
+func (t *leaseTask) laneDone(lanes int) (effects []WorkerEffect) {
 	t.lanes = append(t.lanes, t.current)
 	t.current, t.microbatch = LaneResult{}, 0
 	t.stack++
@@ -350,7 +363,7 @@ func (t *leaseTask) laneDone() (effects []WorkerEffect) {
 		effects = append(effects, Fold{Dst: t.stack - 1, Src: t.stack})
 	}
 	if t.lane() == t.lease.Hi {
-		return append(effects, Measure{})
+		return append(effects, Measure{SumSquares: t.lease.whole(lanes)})
 	}
 	return append(effects, Zero{t.slot()}, t.next())
 }
@@ -386,14 +399,31 @@ func (w *Worker) commit(m Commit) []WorkerEffect {
 	if w.task != nil || m.Step != w.step+1 {
 		return nil
 	}
-	if w.answer == nil || w.answer.Step != m.Step || w.answer.GradDigest != m.RootDigest {
+	a := w.answer
+	root := a != nil && a.Step == m.Step && a.Lo == 0 && a.Hi == w.job.Batch.Lanes
+	if root && a.GradDigest != m.RootDigest {
 		return w.fail(fmt.Errorf("applying step %d: the root with digest %s is not held here", m.Step, m.RootDigest))
 	}
 	w.task = &commitTask{m}
-	if m.Action == ActionSkip {
+	switch {
+	case m.Action == ActionSkip:
 		return w.updated(Updated{w.digest})
+	case root:
+		return w.do(Update{Scale: m.Scale, Hyper: m.Hyper})
 	}
-	return w.do(Update{Scale: m.Scale, Hyper: m.Hyper})
+	return w.do(PullRoot{m.Step})
+}
+
+// rootPulled applies the root if it is the one that was committed.
+func (w *Worker) rootPulled(e RootPulled) []WorkerEffect {
+	t, ok := w.task.(*commitTask)
+	if !ok {
+		return nil
+	}
+	if e.Digest != t.commit.RootDigest {
+		return w.fail(fmt.Errorf("applying step %d: the root that was pulled has digest %s: the committed one has %s", t.commit.Step, e.Digest, t.commit.RootDigest))
+	}
+	return w.do(Update{Scale: t.commit.Scale, Hyper: t.commit.Hyper})
 }
 
 func (w *Worker) updated(e Updated) []WorkerEffect {
@@ -408,14 +438,17 @@ func (w *Worker) updated(e Updated) []WorkerEffect {
 }
 
 func (w *Worker) evaluate(m Eval) []WorkerEffect {
-	if w.eval != nil && w.eval.Step == m.Step && len(w.eval.Sums) == m.Windows {
+	if w.eval != nil && w.eval.Step == m.Step && w.eval.Lo == m.Lo && w.eval.Hi == m.Hi {
 		return []WorkerEffect{Reply{*w.eval}}
 	}
-	if w.task != nil || m.Step != w.step || m.Windows < 1 || m.Windows > w.job.Eval.Windows {
+	if t, busy := w.task.(*evalTask); busy && t.eval != m {
+		w.task, w.work = nil, nil // asked for other windows since
+	}
+	if w.task != nil || m.Step != w.step || m.Lo < 0 || m.Lo >= m.Hi || m.Hi > w.job.Eval.Windows {
 		return nil
 	}
-	w.task = &evalTask{eval: m, done: Evaluated{Step: m.Step}}
-	return w.do(EvalWindow{0})
+	w.task = &evalTask{eval: m, done: Evaluated{Step: m.Step, Lo: m.Lo, Hi: m.Hi}}
+	return w.do(EvalWindow{m.Lo})
 }
 
 func (w *Worker) windowEvaluated(e WindowEvaluated) []WorkerEffect {
@@ -425,7 +458,7 @@ func (w *Worker) windowEvaluated(e WindowEvaluated) []WorkerEffect {
 	}
 	t.done.Sums = append(t.done.Sums, Float(e.Loss.Sum))
 	t.done.Tokens += e.Loss.Tokens
-	if next := len(t.done.Sums); next < t.eval.Windows {
+	if next := t.eval.Lo + len(t.done.Sums); next < t.eval.Hi {
 		return w.do(EvalWindow{next})
 	}
 	w.task, w.eval = nil, &t.done

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -11,9 +12,9 @@ import (
 	"andrea/pipeline"
 )
 
-// A world is a coordinator, a worker, a network and a disk in one goroutine. Every
-// choice (lost messages, their order of arrival, when the power fails) comes from a
-// seed. It is written against the state machines only, so it says what the runner
+// A world is a coordinator, some workers, a network and a disk in one goroutine. Every
+// choice (lost messages, their order of arrival, when the power fails or a worker
+// dies) comes from a seed. It is written against the state machines only, so it says what the runner
 // owes them.
 
 // tinyJob is a job that trains in milliseconds: 2 layers, 4 lanes of 2 microbatches.
@@ -82,28 +83,41 @@ type world struct {
 	rng         *rand.Rand
 	disk        *disk
 	coordinator *pipeline.Coordinator
-	worker      *pipeline.Worker
-	engine      model.Engine
+	workers     []*worker
 	journal     *pipeline.Journal
 	start       pipeline.Start
 	restored    savedState
-	snapshot    savedState
-	toC         []pipeline.Message
-	toW         []pipeline.Message
+	toC         []pipeline.FromWorker
 	results     []pipeline.CoordinatorEvent
 	saving      *pipeline.WriteCheckpoint
 	outcome     *pipeline.Outcome
-	left        bool
-	leftErr     error
+	root        []float32 // of the newest reduction
 	steps       []pipeline.StepDone
 	events      int
 	loss        float64 // probability that a message is lost
 	stopAt      int     // event at which a stop is requested; 0: never
+	dieAt       int     // event at which the last worker dies; 0: never
 	poison      func(step int64, lane int) bool
+}
+
+// worker is one worker with its engine and its way from the coordinator.
+type worker struct {
+	id       pipeline.WorkerID
+	machine  *pipeline.Worker
+	engine   model.Engine
+	snapshot savedState
+	inbox    []pipeline.Message
+	left     bool // or dead
 }
 
 // newWorld starts processes on a disk, as a restart after a crash does.
 func newWorld(t testing.TB, plan *pipeline.Plan, d *disk, seed uint64) *world {
+	t.Helper()
+	return newGroup(t, plan, d, seed, 1)
+}
+
+// newGroup is newWorld with several workers.
+func newGroup(t testing.TB, plan *pipeline.Plan, d *disk, seed uint64, workers int) *world {
 	t.Helper()
 	w := &world{t: t, plan: plan, rng: rand.New(rand.NewPCG(seed, 1)), disk: d}
 	journal, err := pipeline.ParseJournal(d.journal)
@@ -113,7 +127,7 @@ func newWorld(t testing.TB, plan *pipeline.Plan, d *disk, seed uint64) *world {
 	d.journal = d.journal[:len(d.journal)-journal.Torn]
 	d.durable = len(d.journal)
 	w.journal = journal
-	w.start = pipeline.Start{Journal: journal}
+	w.start = pipeline.Start{Journal: journal, Workers: workers}
 	for step, s := range d.checkpoints {
 		if s.record != journal.CommitDigest(step) {
 			t.Fatalf("checkpoint %d is on disk, its record is not in the journal", step)
@@ -123,8 +137,21 @@ func newWorld(t testing.TB, plan *pipeline.Plan, d *disk, seed uint64) *world {
 		}
 	}
 	w.coordinator = pipeline.NewCoordinator(plan, w.start)
-	w.worker = pipeline.NewWorker("plain-fp32-n1", "test")
+	for i := range workers {
+		w.workers = append(w.workers, &worker{id: pipeline.WorkerID(fmt.Sprintf("w%d", i)), machine: pipeline.NewWorker("plain-fp32-n1", "test")})
+	}
 	return w
+}
+
+// find returns the worker with that name.
+func (w *world) find(id pipeline.WorkerID) *worker {
+	for _, k := range w.workers {
+		if k.id == id {
+			return k
+		}
+	}
+	w.t.Fatalf("there is no worker %s", id)
+	return nil
 }
 
 // run lets the world turn until the run has ended, and reports a power failure.
@@ -155,27 +182,37 @@ func (w *world) turn() {
 		w.do(w.coordinator.Handle(event))
 		return
 	}
-	if w.events == w.stopAt {
+	switch w.events {
+	case w.stopAt:
 		w.do(w.coordinator.Handle(pipeline.StopRequested{Reason: "test"}))
 		return
+	case w.dieAt:
+		k := w.workers[len(w.workers)-1]
+		k.left, k.engine = true, nil
+		w.do(w.coordinator.Handle(pipeline.WorkerLost{Worker: k.id, Reason: "killed"}))
+		return
 	}
+	k := w.workers[w.rng.IntN(len(w.workers))]
 	switch w.rng.IntN(6) {
 	case 0:
-		w.do(w.coordinator.Tick())
-		if !w.left {
-			w.reply(w.worker.Tick())
+		if w.rng.IntN(len(w.workers)) == 0 {
+			w.do(w.coordinator.Tick())
+		}
+		if !k.left {
+			w.reply(k, k.machine.Tick())
+			w.toC = append(w.toC, pipeline.FromWorker{Worker: k.id, Incarnation: "1", Message: pipeline.Heartbeat{}})
 		}
 	case 1, 2:
-		if m, ok := w.take(&w.toC); ok {
-			w.do(w.coordinator.Handle(pipeline.FromWorker{Worker: "w", Incarnation: "1", Message: m}))
+		if m, ok := take(w, &w.toC); ok {
+			w.do(w.coordinator.Handle(m))
 		}
 	case 3:
-		if m, ok := w.take(&w.toW); ok && !w.left {
-			w.reply(w.worker.Handle(pipeline.Received{Message: m}))
+		if m, ok := take(w, &k.inbox); ok && !k.left {
+			w.reply(k, k.machine.Handle(pipeline.Received{Message: m}))
 		}
 	case 4:
-		if !w.left {
-			w.work()
+		if !k.left {
+			w.work(k)
 		}
 	case 5:
 		w.save()
@@ -183,17 +220,17 @@ func (w *world) turn() {
 }
 
 // take delivers the next message, unless it is lost; sometimes it arrives twice.
-func (w *world) take(queue *[]pipeline.Message) (pipeline.Message, bool) {
+func take[M any](w *world, queue *[]M) (m M, ok bool) {
 	if len(*queue) == 0 {
-		return nil, false
+		return m, false
 	}
-	m := (*queue)[0]
+	m = (*queue)[0]
 	if w.rng.Float64() < w.loss {
 		if w.rng.IntN(2) == 0 {
 			return m, true // and stays in the queue
 		}
 		*queue = (*queue)[1:]
-		return nil, false
+		return m, false
 	}
 	*queue = (*queue)[1:]
 	return m, true
@@ -204,7 +241,11 @@ func (w *world) do(effects []pipeline.CoordinatorEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case pipeline.Send:
-			w.toW = append(w.toW, e.Message)
+			if k := w.find(e.Worker); !k.left {
+				k.inbox = append(k.inbox, e.Message)
+			}
+		case pipeline.Reduce:
+			w.results = append(w.results, w.reduce(e))
 		case pipeline.WriteIntent:
 			line, err := w.journal.AppendIntent(e.Intent)
 			w.append(line, err)
@@ -247,102 +288,148 @@ func (w *world) save() {
 	}
 	e := w.saving
 	w.saving = nil
-	if w.snapshot.digest != e.Digest {
+	k := w.find(e.Worker)
+	if k.left && k.engine == nil {
+		w.results = append(w.results, pipeline.CheckpointWritten{Step: e.Step, Worker: e.Worker, Err: errors.New("the worker is gone")})
+		return
+	}
+	if k.snapshot.digest != e.Digest {
 		w.t.Fatalf("the snapshot of step %d is not the state that was confirmed", e.Step)
 	}
 	w.disk.write()
-	s := w.snapshot
+	s := k.snapshot
 	s.record = w.journal.CommitDigest(e.Step)
 	w.disk.checkpoints[e.Step] = s
 	w.disk.write()
-	w.results = append(w.results, pipeline.CheckpointWritten{Step: e.Step})
+	w.results = append(w.results, pipeline.CheckpointWritten{Step: e.Step, Worker: e.Worker})
 }
 
-// reply executes what Handle and Tick of the worker return.
-func (w *world) reply(effects []pipeline.WorkerEffect) {
+// reduce sums contributions along the tree, as the runner does.
+func (w *world) reduce(e pipeline.Reduce) pipeline.Reduced {
+	parts := map[int]pipeline.Contribution{}
+	for _, c := range e.Contributions {
+		parts[c.Lo] = c
+	}
+	var sum func(lo, hi int) ([]float32, error)
+	sum = func(lo, hi int) ([]float32, error) {
+		c, ok := parts[lo]
+		if ok && c.Hi == hi {
+			k := w.find(c.Worker)
+			if k.engine == nil {
+				return nil, errors.New("the worker is gone")
+			}
+			x := make([]float32, w.plan.Layout.Size)
+			return x, k.engine.ReadGrad(0, 0, x)
+		}
+		mid := (lo + hi) / 2
+		left, err := sum(lo, mid)
+		if err != nil {
+			return nil, err
+		}
+		right, err := sum(mid, hi)
+		for i := range right {
+			left[i] += right[i]
+		}
+		return left, err
+	}
+	root, err := sum(0, w.plan.Spec.Batch.Lanes)
+	if err != nil {
+		return pipeline.Reduced{Step: e.Step, Err: err}
+	}
+	w.root = root
+	return pipeline.Reduced{Step: e.Step, RootDigest: model.DigestOf(model.Gradient, 0, root), SumSquares: []pipeline.Float{pipeline.Float(model.SumSquares(root))}}
+}
+
+// reply executes what Handle and Tick of a worker return.
+func (w *world) reply(k *worker, effects []pipeline.WorkerEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case pipeline.Reply:
-			w.toC = append(w.toC, e.Message)
+			w.toC = append(w.toC, pipeline.FromWorker{Worker: k.id, Incarnation: "1", Message: e.Message})
 		case pipeline.Leave:
-			w.left, w.leftErr = true, e.Err
+			k.left = true
 		}
 	}
 }
 
 // work executes the engine's work.
-func (w *world) work() {
-	for _, effect := range w.worker.Work() {
-		event, err := w.execute(effect)
+func (w *world) work(k *worker) {
+	for _, effect := range k.machine.Work() {
+		event, err := w.execute(k, effect)
 		if err != nil {
 			event = pipeline.EngineFailed{Err: err}
 		}
 		if event != nil {
-			w.reply(w.worker.Handle(event))
+			w.reply(k, k.machine.Handle(event))
 		}
 	}
 }
 
-func (w *world) execute(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) {
+func (w *world) execute(k *worker, effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) {
 	switch e := effect.(type) {
 	case pipeline.OpenEngine:
-		return w.open(e)
+		return w.open(k, e)
 	case pipeline.Zero:
-		return nil, w.engine.Zero(e.Slot)
+		return nil, k.engine.Zero(e.Slot)
 	case pipeline.Fold:
-		return nil, w.engine.Fold(e.Dst, e.Src)
+		return nil, k.engine.Fold(e.Dst, e.Src)
 	case pipeline.Accumulate:
 		numbers, err := w.plan.Sampler.Append(nil, uint64(e.Step), e.Lane, e.Microbatch)
 		if err != nil {
 			return nil, err
 		}
 		b := w.batch(numbers)
-		loss, err := w.engine.Accumulate(e.Slot, b)
+		loss, err := k.engine.Accumulate(e.Slot, b)
 		if w.poison != nil && w.poison(e.Step, e.Lane) {
 			loss.Sum = loss.Sum / 0 * 0 // a sum that is no number
 		}
 		return pipeline.Accumulated{Loss: loss, TokenDigest: model.TokenDigestOf(e.Microbatch*len(b.Tokens), b.Tokens)}, err
 	case pipeline.Measure:
-		m := pipeline.Measured{StateDigest: w.stateDigest()}
-		m.GradDigest, _ = w.engine.GradDigest(0, 0)
-		sum, err := w.engine.SumSquares(0, 0)
-		m.SumSquares = []pipeline.Float{pipeline.Float(sum)}
+		m := pipeline.Measured{StateDigest: w.stateDigest(k)}
+		m.GradDigest, _ = k.engine.GradDigest(0, 0)
+		sum, err := k.engine.SumSquares(0, 0)
+		if e.SumSquares {
+			m.SumSquares = []pipeline.Float{pipeline.Float(sum)}
+		}
 		return m, err
+	case pipeline.PullRoot:
+		err := k.engine.WriteGrad(0, 0, w.root)
+		return pipeline.RootPulled{Digest: model.DigestOf(model.Gradient, 0, w.root)}, err
 	case pipeline.Update:
-		digest, err := w.engine.Update(0, e.Scale, e.Hyper)
+		digest, err := k.engine.Update(0, e.Scale, e.Hyper)
 		return pipeline.Updated{Digest: digest}, err
 	case pipeline.EvalWindow:
-		loss, err := w.engine.Eval(w.batch(w.plan.ValidationWindows[e.Window : e.Window+1]))
+		loss, err := k.engine.Eval(w.batch(w.plan.ValidationWindows[e.Window : e.Window+1]))
 		return pipeline.WindowEvaluated{Loss: loss}, err
 	case pipeline.TakeSnapshot:
-		w.snapshot = savedState{digest: w.stateDigest()}
-		for i := range w.snapshot.data {
-			w.snapshot.data[i] = make([]float32, w.plan.Layout.Size)
+		k.snapshot = savedState{digest: w.stateDigest(k)}
+		for i := range k.snapshot.data {
+			k.snapshot.data[i] = make([]float32, w.plan.Layout.Size)
 		}
-		return pipeline.SnapshotCopied{}, w.engine.Save(0, w.snapshot.data[0], w.snapshot.data[1], w.snapshot.data[2])
+		return pipeline.SnapshotCopied{}, k.engine.Save(0, k.snapshot.data[0], k.snapshot.data[1], k.snapshot.data[2])
 	}
 	w.t.Fatalf("unknown effect %T", effect)
 	return nil, nil
 }
 
-func (w *world) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
+func (w *world) open(k *worker, e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
 	config, err := pipeline.ConfigOf(e.Job)
 	if err != nil {
 		return nil, err
 	}
-	w.engine = enginetest.NewPlain(config, e.Job.Batch.Microbatch, model.Slots(e.Job.Batch.Lanes))
+	k.engine = enginetest.NewPlain(config, e.Job.Batch.Microbatch, model.Slots(e.Job.Batch.Lanes))
 	n := w.plan.Layout.Size
 	data := w.restored.data
-	if e.Digest == (model.Digest{}) {
+	if !e.Stored {
 		data = [3][]float32{make([]float32, n), make([]float32, n), make([]float32, n)}
 		w.plan.Layout.InitBucket(e.Job.Seed, 0, data[0])
 	}
-	err = w.engine.Load(0, data[0], data[1], data[2])
-	return pipeline.StateLoaded{Digest: w.stateDigest()}, err
+	err = k.engine.Load(0, data[0], data[1], data[2])
+	return pipeline.StateLoaded{Digest: w.stateDigest(k)}, err
 }
 
-func (w *world) stateDigest() model.Digest {
-	d, err := w.engine.StateDigest(0)
+func (w *world) stateDigest(k *worker) model.Digest {
+	d, err := k.engine.StateDigest(0)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ var kinds = map[string]func(json.RawMessage) (pipeline.Message, error){
 	"evaluated": decode[pipeline.Evaluated],
 	"snapshot":  decode[pipeline.Snapshot],
 	"copied":    decode[pipeline.SnapshotTaken],
+	"heartbeat": decode[pipeline.Heartbeat],
 	"finish":    decode[pipeline.Finish],
 	"failed":    decode[pipeline.Failed],
 }
@@ -79,6 +80,8 @@ func kindOf(m pipeline.Message) (string, error) {
 		return "snapshot", nil
 	case pipeline.SnapshotTaken:
 		return "copied", nil
+	case pipeline.Heartbeat:
+		return "heartbeat", nil
 	case pipeline.Finish:
 		return "finish", nil
 	case pipeline.Failed:

@@ -1,0 +1,46 @@
+package pipeline
+
+import "fmt"
+
+// evalDue reports that step's record carries a validation loss.
+func (c *Coordinator) evalDue(step int64) bool {
+	every := c.plan.Spec.Eval.Every
+	return len(c.plan.ValidationWindows) > 0 && (step%every == 0 || step == c.plan.Spec.Steps)
+}
+
+// evaluate spreads the validation windows over the members.
+func (c *Coordinator) evaluate() (effects []CoordinatorEffect) {
+	c.enter(evaluating)
+	n := len(c.plan.ValidationWindows)
+	c.losses = make([]Float, n)
+	for i, m := range c.members {
+		if lo, hi := i*n/len(c.members), (i+1)*n/len(c.members); lo < hi {
+			effects = append(effects, m.ask(Eval{Step: c.intent.Step, Lo: lo, Hi: hi}))
+		}
+	}
+	return effects
+}
+
+// evaluated takes a member's losses; with the last ones the mean is known, added in
+// window order whoever computed what.
+func (c *Coordinator) evaluated(m *member, msg Evaluated) []CoordinatorEffect {
+	eval, asked := m.unanswered.(Eval)
+	if c.phase != evaluating || !asked || msg.Step != eval.Step || msg.Lo != eval.Lo || msg.Hi != eval.Hi {
+		return nil
+	}
+	windows, context := eval.Hi-eval.Lo, int64(c.plan.Model.Context)
+	if tokens := int64(windows) * context; len(msg.Sums) != windows || msg.Tokens != tokens {
+		return c.end(fmt.Errorf("worker %s evaluated %d windows of %d tokens in all for step %d: it was asked for %d of %d", m.id, len(msg.Sums), msg.Tokens, msg.Step, windows, tokens))
+	}
+	m.unanswered = nil
+	copy(c.losses[eval.Lo:], msg.Sums)
+	if !c.members.answered() {
+		return nil
+	}
+	var sum Float
+	for _, s := range c.losses {
+		sum += s
+	}
+	mean := sum / Float(int64(len(c.losses))*context)
+	return c.confirm(&mean)
+}

@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+)
+
+// next decides what follows a confirmed state.
+func (c *Coordinator) next() []CoordinatorEffect {
+	switch {
+	case c.checkpointDue() && c.writing:
+		c.enter(saving) // one checkpoint at a time: wait for the one before
+		return nil
+	case c.checkpointDue():
+		c.enter(snapshotting)
+		return []CoordinatorEffect{c.holder().ask(Snapshot{c.step})}
+	case c.finishing() && c.writing:
+		c.enter(saving)
+		return nil
+	case c.finishing():
+		return c.end(nil)
+	}
+	return c.compute()
+}
+
+// holder is the member whose copy becomes the checkpoint.
+func (c *Coordinator) holder() *member {
+	for _, m := range c.members {
+		if m.joined {
+			return m
+		}
+	}
+	return nil
+}
+
+// finishing reports that no further step will be computed.
+func (c *Coordinator) finishing() bool {
+	return c.stopped != "" || c.failure != nil || c.step >= c.plan.Spec.Steps
+}
+
+// checkpointDue reports that the confirmed state is to be written and is not.
+func (c *Coordinator) checkpointDue() bool {
+	if c.saved == c.step {
+		return false
+	}
+	return c.finishing() || c.step > c.start.Step && c.step%c.plan.Spec.Checkpoint.Every == 0
+}
+
+func (c *Coordinator) snapshotTaken(m *member, msg SnapshotTaken) []CoordinatorEffect {
+	if _, asked := m.unanswered.(Snapshot); c.phase != snapshotting || !asked || msg.Step != c.step {
+		return nil
+	}
+	if msg.Digest != c.digest {
+		return c.end(fmt.Errorf("worker %s copied state %d with digest %s: the group's is %s: its memory or device is faulty", m.id, msg.Step, msg.Digest, c.digest))
+	}
+	m.unanswered = nil
+	c.saved, c.writing = c.step, true
+	write := WriteCheckpoint{Worker: m.id, Incarnation: m.incarnation, Step: c.step, Digest: c.digest}
+	return append([]CoordinatorEffect{write}, c.next()...)
+}
+
+func (c *Coordinator) checkpointWritten(e CheckpointWritten) []CoordinatorEffect {
+	c.writing = false
+	if e.Err != nil {
+		return c.checkpointFailed(e)
+	}
+	c.written = max(c.written, e.Step)
+	effects := []CoordinatorEffect{Announce{CheckpointSaved{Step: e.Step, Path: e.Path, Deleted: e.Deleted}}}
+	if c.phase == saving {
+		return append(effects, c.next()...)
+	}
+	return effects
+}
+
+// checkpointFailed ends the run, except where the worker that held the copy was lost:
+// another one then holds the state.
+func (c *Coordinator) checkpointFailed(e CheckpointWritten) []CoordinatorEffect {
+	if c.failure == nil || c.phase != saving || c.members.find(e.Worker) != nil || c.holder() == nil {
+		return c.end(fmt.Errorf("writing the checkpoint of step %d: %w", e.Step, e.Err))
+	}
+	c.saved = c.written
+	return c.next()
+}
+
+// stop ends the run at the last confirmed state: a step in flight whose intent is
+// not decided is given up, a decided one is finished first.
+func (c *Coordinator) stop(reason string) []CoordinatorEffect {
+	if c.stopped != "" {
+		return nil
+	}
+	c.stopped = reason
+	switch c.phase {
+	case waiting:
+		return c.end(nil) // nothing has been trained
+	case computing, reducing:
+		return c.giveUp()
+	}
+	return nil
+}
+
+// abandon ends the run with an error, after a checkpoint of the state before it.
+func (c *Coordinator) abandon(err error) []CoordinatorEffect {
+	c.failure = err
+	return c.giveUp()
+}
+
+// giveUp forgets the step in flight and does what follows the last confirmed state.
+func (c *Coordinator) giveUp() []CoordinatorEffect {
+	return append(c.members.tellAll(Cancel{c.step + 1}), c.next()...)
+}
+
+// end ends the run now.
+func (c *Coordinator) end(err error) []CoordinatorEffect {
+	c.enter(ended)
+	err = errors.Join(c.failure, err)
+	o := Outcome{Step: c.step, Complete: err == nil && c.step >= c.plan.Spec.Steps, Checkpoint: c.written, Stopped: c.stopped, Err: err}
+	return append(c.members.tellAll(Finish{Complete: o.Complete, Reason: o.reason()}), End{o})
+}
+
+func (o Outcome) reason() string {
+	if o.Err != nil {
+		return o.Err.Error()
+	}
+	return o.Stopped
+}
