@@ -79,22 +79,31 @@ func (s state) cut(n int) state {
 // pullBucket fills s with one bucket of a state, chunk by chunk.
 func pullBucket(ctx context.Context, bus transport.Bus, subject string, step int64, bucket int, s state) error {
 	for part, dst := range s {
-		for offset := 0; offset < len(dst); offset += wire.ChunkElements {
-			chunk := dst[offset:min(offset+wire.ChunkElements, len(dst))]
-			request := wire.EncodeRequest(wire.StateRequest{Step: step, Bucket: bucket, Part: part, Offset: offset})
-			payload, err := pull(ctx, bus, subject, request)
-			if err != nil {
-				return err
-			}
-			if err := wire.Floats(chunk, payload); err != nil {
-				return err
-			}
+		if err := pullPart(ctx, bus, subject, step, bucket, part, dst); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// stateSource gives one bucket of a state; the slices are valid until the next call.
+// pullPart fills dst with one part of a bucket.
+func pullPart(ctx context.Context, bus transport.Bus, subject string, step int64, bucket, part int, dst []float32) error {
+	for offset := 0; offset < len(dst); offset += wire.ChunkElements {
+		chunk := dst[offset:min(offset+wire.ChunkElements, len(dst))]
+		request := wire.EncodeRequest(wire.StateRequest{Step: step, Bucket: bucket, Part: part, Offset: offset})
+		payload, err := pull(ctx, bus, subject, request)
+		if err != nil {
+			return err
+		}
+		if err := wire.Floats(chunk, payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateSource gives one bucket of a state, or of a gradient as its part 0; the slices
+// are valid until the next call.
 type stateSource func(step int64, bucket int) (state, error)
 
 // serveState answers requests for a state from source.

@@ -16,17 +16,10 @@ func (c *coordinator) startCheckpoint(e pipeline.WriteCheckpoint) {
 		return
 	}
 	manifest := c.manifest(e) // reads the journal, which belongs to the loop
-	done := make(chan struct{})
-	c.saving = done
-	go func() {
-		defer close(done)
+	c.background.Go(func() {
 		deleted, err := c.writeCheckpoint(e, manifest)
-		written := pipeline.CheckpointWritten{Step: e.Step, Path: c.Store.Path(int(e.Step)), Deleted: deleted, Err: err}
-		select {
-		case c.inbox <- written:
-		case <-c.background.Done(): // the run has failed meanwhile
-		}
-	}()
+		c.deliver(pipeline.CheckpointWritten{Step: e.Step, Path: c.Store.Path(int(e.Step)), Deleted: deleted, Worker: e.Worker, Err: err})
+	})
 }
 
 // manifest is what the checkpoint says of itself, except its files.
@@ -59,7 +52,7 @@ func (c *coordinator) writeCheckpoint(e pipeline.WriteCheckpoint, m checkpoints.
 	for i := range c.Plan.Layout.Buckets() {
 		lo, hi := c.Plan.Layout.Bucket(i)
 		bucket = bucket.cut(hi - lo)
-		if err := pullBucket(c.background, c.Bulk, subject, e.Step, i, bucket); err != nil {
+		if err := pullBucket(c.background.ctx, c.Bulk, subject, e.Step, i, bucket); err != nil {
 			return nil, err
 		}
 		if err := w.WriteBucket(bucket[wire.PartWeights], bucket[wire.PartFirstMoment], bucket[wire.PartSecondMoment]); err != nil {

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -33,7 +32,8 @@ type CoordinatorOptions struct {
 	CreatedBy  string // program and version, for manifests
 	Control    transport.Bus
 	Bulk       transport.Bus
-	Stop       <-chan string         // a reason to end at the last confirmed state
+	Stop       <-chan string // a reason to end at the last confirmed state
+	Lost       <-chan pipeline.WorkerLost
 	Notify     func(pipeline.Notice) // for people; called from the loop
 	Log        *zap.Logger
 }
@@ -48,31 +48,26 @@ type coordinator struct {
 	lastStep time.Time // when the newest step was confirmed, or training began
 	board    board
 
-	background context.Context // of the checkpoint writer
-	saving     chan struct{}   // closed when no checkpoint is being written
+	root       root
+	background *background
 }
 
 // Coordinate runs a job from its start to its last step, a stop or a failure, which
 // is part of the outcome. The error is about starting: nothing was trained.
 func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
-	background, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	c := &coordinator{
 		CoordinatorOptions: o,
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
-		background:         background,
+		background:         newBackground(),
 	}
+	defer c.background.end()
 	unsubscribe, err := c.subscribe()
 	defer unsubscribe()
 	if err != nil {
 		return pipeline.Outcome{}, fmt.Errorf("starting the coordinator of run %s: %w", o.Plan.Spec.Name, err)
 	}
 	c.loop()
-	cancel()
-	if c.saving != nil {
-		<-c.saving
-	}
 	return *c.outcome, nil
 }
 
@@ -91,6 +86,9 @@ func (c *coordinator) subscribe() (unsubscribe func(), err error) {
 		},
 		func() (transport.Subscription, error) {
 			return serveState(c.Bulk, wire.State(run, c.Generation), c.Plan.Layout.Buckets(), c.restoredState())
+		},
+		func() (transport.Subscription, error) {
+			return serveState(c.Bulk, wire.Root(run, c.Generation), c.Plan.Layout.Buckets(), c.root.bucket(c.Plan.Layout))
 		},
 		func() (transport.Subscription, error) {
 			return c.Control.Subscribe(wire.ToCoordinator(run, c.Generation), c.receive)
@@ -142,6 +140,8 @@ func (c *coordinator) loop() {
 			c.execute(c.machine.Handle(event))
 		case reason := <-c.Stop:
 			c.execute(c.machine.Handle(pipeline.StopRequested{Reason: reason}))
+		case lost := <-c.Lost:
+			c.execute(c.machine.Handle(lost))
 		case <-ticker.C:
 			c.execute(c.machine.Tick())
 		}
@@ -154,6 +154,8 @@ func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
 		switch e := effect.(type) {
 		case pipeline.Send:
 			c.send(e)
+		case pipeline.Reduce:
+			c.startReduce(e)
 		case pipeline.WriteIntent:
 			c.writeIntent(e)
 		case pipeline.WriteCommit:

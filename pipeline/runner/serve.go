@@ -48,28 +48,34 @@ func (c *coordinator) windowNumbers(r wire.TokensRequest) ([]uint64, error) {
 	return c.Plan.ValidationWindows[r.Microbatch : r.Microbatch+1], nil
 }
 
-// restoredState gives the buckets of the checkpoint that the run starts from. It
-// keeps the bucket read last: its chunks are asked for one after the other.
+// keptBuckets is how many buckets of the restored checkpoint are kept in memory:
+// their chunks are asked for one after the other, by several workers at their own
+// pace.
+const keptBuckets = 4
+
+// restoredState gives the buckets of the checkpoint that the run starts from.
 func (c *coordinator) restoredState() stateSource {
-	var kept state
-	keptBucket := -1
+	var kept [keptBuckets]struct {
+		bucket int
+		state  state // empty: not read yet
+	}
+	next := 0 // the one that is replaced
 	return func(step int64, bucket int) (state, error) {
 		if c.Restored == nil || step != c.Start.Step {
 			return state{}, fmt.Errorf("state %d is not on disk here", step)
 		}
-		if bucket == keptBucket {
-			return kept, nil
-		}
-		if kept[0] == nil {
-			kept = newState()
+		for _, k := range kept {
+			if k.bucket == bucket && k.state[0] != nil {
+				return k.state, nil
+			}
 		}
 		lo, hi := c.Plan.Layout.Bucket(bucket)
-		keptBucket = -1
-		kept = kept.cut(hi - lo)
-		if err := c.Restored.Bucket(bucket, kept[wire.PartWeights], kept[wire.PartFirstMoment], kept[wire.PartSecondMoment]); err != nil {
+		s := newState().cut(hi - lo)
+		if err := c.Restored.Bucket(bucket, s[wire.PartWeights], s[wire.PartFirstMoment], s[wire.PartSecondMoment]); err != nil {
 			return state{}, err
 		}
-		keptBucket = bucket
-		return kept, nil
+		kept[next].bucket, kept[next].state = bucket, s
+		next = (next + 1) % keptBuckets
+		return s, nil
 	}
 }

@@ -29,10 +29,13 @@ func (w *worker) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Step == 0 && e.Digest == (model.Digest{}) {
-		err = w.loadInitial(e.Job.Seed)
-	} else {
+	if err := w.serveGrads(); err != nil {
+		return nil, err
+	}
+	if e.Stored {
 		err = w.loadFromCoordinator(e.Step)
+	} else {
+		err = w.loadInitial(e.Job.Seed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("loading state %d: %w", e.Step, err)

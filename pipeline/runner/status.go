@@ -38,6 +38,7 @@ type Report struct {
 type WorkerReport struct {
 	ID     string `json:"id"`
 	Device string `json:"device"`
+	Joined bool   `json:"joined"` // it holds the group's state
 }
 
 // AskStatus asks the coordinator of a run how it goes. The error is the bus's, such as
@@ -130,8 +131,9 @@ func (b *board) note(n pipeline.Notice, s pipeline.Status) {
 func (b *board) show(s pipeline.Status) {
 	r := b.report
 	r.Phase, r.Step, r.Steps, r.Class = s.Phase, s.Step, s.Steps, s.Class
-	if s.Worker != "" {
-		r.Workers = []WorkerReport{{ID: string(s.Worker), Device: s.Device}}
+	r.Workers = make([]WorkerReport, len(s.Workers))
+	for i, w := range s.Workers {
+		r.Workers[i] = WorkerReport{ID: string(w.Worker), Device: w.Device, Joined: w.Joined}
 	}
 	if len(b.recent) > 0 {
 		r.ETASeconds = pipeline.Float(median(b.recent) * float64(max(0, s.Steps-s.Step)))

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,9 +46,13 @@ type worker struct {
 	job        pipeline.JobSpec
 	config     model.Config
 	layout     model.Layout
+	engineMu   sync.Mutex // the engine has one caller at a time: the loop, or who asks for its contribution
 	engine     model.Engine
+	graded     int64 // step of the contribution in slot 0; 0: none
 	snapshot   snapshot
+	grads      transport.Subscription // who asks for the contribution
 
+	beat *heart // nil: not welcomed yet
 	left bool
 	err  error
 }
@@ -139,6 +144,7 @@ func (w *worker) drain() {
 func (w *worker) handle(msg wire.Control) {
 	if _, welcome := msg.Message.(pipeline.Welcome); welcome && w.generation.Load() == 0 {
 		w.generation.Store(msg.Generation)
+		w.beat = newHeart(w)
 	}
 	if bound := w.generation.Load(); bound != 0 && msg.Generation != bound {
 		return
@@ -194,17 +200,23 @@ func (w *worker) execute(effects []pipeline.WorkerEffect) {
 
 // do executes one effect.
 func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) {
+	w.engineMu.Lock()
+	defer w.engineMu.Unlock()
 	switch e := effect.(type) {
 	case pipeline.OpenEngine:
 		return w.open(e)
 	case pipeline.Zero:
+		w.graded = 0
 		return nil, w.engine.Zero(e.Slot)
 	case pipeline.Accumulate:
+		w.graded = e.Step
 		return w.accumulate(e)
 	case pipeline.Fold:
 		return nil, w.engine.Fold(e.Dst, e.Src)
 	case pipeline.Measure:
-		return w.measure()
+		return w.measure(e)
+	case pipeline.PullRoot:
+		return w.pullRoot(e)
 	case pipeline.Update:
 		digest, err := w.engine.Update(0, e.Scale, e.Hyper)
 		return pipeline.Updated{Digest: digest}, err
@@ -254,7 +266,7 @@ func (w *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
 	return pipeline.WindowEvaluated{Loss: loss}, err
 }
 
-func (w *worker) measure() (pipeline.WorkerEvent, error) {
+func (w *worker) measure(e pipeline.Measure) (pipeline.WorkerEvent, error) {
 	var m pipeline.Measured
 	for i := range w.layout.Buckets() {
 		state, err := w.engine.StateDigest(i)
@@ -265,21 +277,34 @@ func (w *worker) measure() (pipeline.WorkerEvent, error) {
 		if err != nil {
 			return nil, err
 		}
+		m.StateDigest, m.GradDigest = m.StateDigest.Add(state), m.GradDigest.Add(grad)
+		if !e.SumSquares {
+			continue
+		}
 		sum, err := w.engine.SumSquares(0, i)
 		if err != nil {
 			return nil, err
 		}
-		m.StateDigest, m.GradDigest = m.StateDigest.Add(state), m.GradDigest.Add(grad)
 		m.SumSquares = append(m.SumSquares, pipeline.Float(sum))
 	}
 	return m, nil
 }
 
-// close lets go of the engine and the snapshot's subject.
+// close stops the heart and lets go of the engine and of what is served.
 func (w *worker) close() error {
+	if w.beat != nil {
+		w.beat.stop()
+	}
 	w.snapshot.close()
+	if w.grads != nil {
+		_ = w.grads.Unsubscribe() // the connection is closed next
+	}
+	w.engineMu.Lock()
+	defer w.engineMu.Unlock()
 	if w.engine != nil {
-		if err := w.engine.Close(); err != nil && w.err == nil {
+		err := w.engine.Close()
+		w.engine = nil
+		if err != nil && w.err == nil {
 			w.err = fmt.Errorf("closing the engine: %w", err)
 		}
 	}

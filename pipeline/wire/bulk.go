@@ -34,7 +34,8 @@ const (
 )
 
 // StateRequest asks for up to ChunkElements elements of one part of one bucket of
-// state Step, from element Offset of the bucket on.
+// state Step, from element Offset of the bucket on. Where gradients are served, Step
+// is the step they belong to, and they are part 0.
 type StateRequest struct {
 	Step   int64 `json:"step"`
 	Bucket int   `json:"bucket"`

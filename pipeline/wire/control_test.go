@@ -25,7 +25,7 @@ func samples() []pipeline.Message {
 	d := model.Digest{0x0123456789abcdef, 0xfedcba9876543210}
 	return []pipeline.Message{
 		pipeline.Hello{Protocol: 1, Class: "cpu-fp32-n1", Device: "Ångström & Söhne <4 cores>"},
-		pipeline.Welcome{Job: "name: demo\nsteps: 5\n", Step: 25, Digest: d},
+		pipeline.Welcome{Job: "name: demo\nsteps: 5\n", Step: 25, Stored: true, Digest: d},
 		pipeline.Refuse{Reason: "it speaks protocol 2"},
 		pipeline.Joined{Step: 25, Digest: d},
 		pipeline.Lease{Step: 26, Lo: 0, Hi: 8},
@@ -36,10 +36,11 @@ func samples() []pipeline.Message {
 		},
 		pipeline.Commit{Step: 26, Action: "apply", RootDigest: d, Scale: 0.1, Hyper: model.Hyper{LR: 1e-3, Beta1: 0.9, OneMinusBeta1: 0.1, Beta2: 0.95, OneMinusBeta2: 0.05, Correction1: 0.1, Correction2: 0.05, Eps: 1e-8, Decay: 0.1}},
 		pipeline.Applied{Step: 26, Digest: d},
-		pipeline.Eval{Step: 26, Windows: 16},
-		pipeline.Evaluated{Step: 26, Sums: []pipeline.Float{7.5, nan}, Tokens: 2048},
+		pipeline.Eval{Step: 26, Lo: 4, Hi: 6},
+		pipeline.Evaluated{Step: 26, Lo: 4, Hi: 6, Sums: []pipeline.Float{7.5, nan}, Tokens: 2048},
 		pipeline.Snapshot{Step: 26},
 		pipeline.SnapshotTaken{Step: 26, Digest: d},
+		pipeline.Heartbeat{},
 		pipeline.Finish{Complete: true, Reason: ""},
 		pipeline.Failed{Reason: "out of memory"},
 	}

@@ -35,6 +35,11 @@ func State(run string, generation uint64) string {
 	return fmt.Sprintf("%s.c.%d.state", Prefix(run), generation)
 }
 
+// Root is where a worker asks for the root gradient that the coordinator has summed.
+func Root(run string, generation uint64) string {
+	return fmt.Sprintf("%s.c.%d.root", Prefix(run), generation)
+}
+
 // ToWorker is where a worker listens for control messages.
 func ToWorker(run string, worker pipeline.WorkerID) string {
 	return fmt.Sprintf("%s.w.%s.control", Prefix(run), worker)
@@ -43,6 +48,11 @@ func ToWorker(run string, worker pipeline.WorkerID) string {
 // WorkerState is where a worker serves the snapshot of its state.
 func WorkerState(run string, worker pipeline.WorkerID) string {
 	return fmt.Sprintf("%s.w.%s.state", Prefix(run), worker)
+}
+
+// WorkerGrad is where a worker serves the contribution of its lease.
+func WorkerGrad(run string, worker pipeline.WorkerID) string {
+	return fmt.Sprintf("%s.w.%s.grad", Prefix(run), worker)
 }
 
 // Permissions lists the subjects that a role may publish to and subscribe to,
