@@ -17,6 +17,18 @@ type Environment struct {
 	Notify func(pipeline.Notice)
 	// Stop carries a reason to end the run at the last confirmed state.
 	Stop <-chan string
+	// Crew says who computes.
+	Crew Crew
+	// Listen is where the embedded server listens: a loopback host and port; empty: one
+	// that is free.
+	Listen string
+}
+
+// Crew is the workers of a run. The zero value is one worker in this process.
+type Crew struct {
+	Workers   int      // how many train together; 0 counts as 1
+	Command   []string // starts 'andrea worker'; the run starts Workers child processes with it
+	Elsewhere bool     // they are started by somebody else, with the key in the run's folder
 }
 
 // Engine is a kind of engine that workers can be given.

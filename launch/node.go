@@ -3,7 +3,10 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -55,15 +58,18 @@ func (p *process) publish(subject string, line []byte) error {
 	return transport.ErrDisconnected
 }
 
-// node is the embedded server and both sides of a run in one process.
+// node is the embedded server and the sides of a run that are in this process.
 type node struct {
 	server      *natsbus.Server
 	log         *zap.Logger // the coordinator's
 	coordinator process
-	worker      process
+	worker      process // empty when the workers are other processes
 }
 
-// startNode starts the server and connects both sides.
+// workerHere reports that the run's worker is in this process.
+func (r *Run) workerHere() bool { return !r.env.Crew.Elsewhere && len(r.env.Crew.Command) == 0 }
+
+// startNode starts the server and connects the sides that are here.
 func (r *Run) startNode() (n *node, err error) {
 	n = &node{}
 	defer func() {
@@ -72,13 +78,22 @@ func (r *Run) startNode() (n *node, err error) {
 		}
 	}()
 	run := r.Plan.Spec.Name
-	if err := errors.Join(r.openLog(roleCoordinator, &n.coordinator), r.openLog(roleWorker, &n.worker)); err != nil {
+	if err := r.openLog(roleCoordinator, &n.coordinator); err != nil {
 		return nil, err
+	}
+	if r.workerHere() {
+		if err := r.openLog(roleWorker, &n.worker); err != nil {
+			return nil, err
+		}
 	}
 	n.log = n.coordinator.log.Logger
 	coordinator, worker, observer := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run), wire.ObserverPermissions(run)
+	host, port, err := r.listenAt()
+	if err != nil {
+		return nil, err
+	}
 	n.server, err = natsbus.StartServer(natsbus.ServerOptions{
-		Run: run, RunDir: r.Dir, FS: r.env.FS, Log: n.log,
+		Host: host, Port: port, Run: run, RunDir: r.Dir, FS: r.env.FS, Log: n.log,
 		Roles: []natsbus.Role{
 			{Name: roleCoordinator, Publish: coordinator.Publish, Subscribe: coordinator.Subscribe},
 			{Name: roleWorker, Publish: worker.Publish, Subscribe: worker.Subscribe},
@@ -88,26 +103,50 @@ func (r *Run) startNode() (n *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := connect(n.server, roleCoordinator, &n.coordinator); err != nil {
+	if err := n.server.WriteKey(r.env.FS, filepath.Join(r.Dir, workerKeyFile), roleWorker); err != nil {
 		return nil, err
 	}
-	return n, connect(n.server, roleWorker, &n.worker)
+	if err := n.connect(roleCoordinator, &n.coordinator); err != nil || n.worker.log == nil {
+		return n, err
+	}
+	return n, n.connect(roleWorker, &n.worker)
 }
 
-// connect opens a side's connections.
-func connect(server *natsbus.Server, role string, p *process) error {
+// listenAt is where the server is to listen; zero values mean anywhere on loopback.
+func (r *Run) listenAt() (host string, port int, err error) {
+	if r.env.Listen == "" {
+		return "", 0, nil
+	}
+	host, portText, err := net.SplitHostPort(r.env.Listen)
+	if err == nil {
+		port, err = strconv.Atoi(portText)
+	}
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("listening at %q: it is no host:port such as 127.0.0.1:4222", r.env.Listen)
+	}
+	return host, port, nil
+}
+
+// connect opens the connections of a side in this process.
+func (n *node) connect(role string, p *process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
-	credential, err := server.Credential(role)
+	credential, err := n.server.Credential(role)
 	if err != nil {
 		return err
 	}
+	return p.connect(ctx, natsbus.ConnOptions{Server: n.server, Credential: credential}, role)
+}
+
+// connect opens a process's two connections; name is for the logs.
+func (p *process) connect(ctx context.Context, o natsbus.ConnOptions, name string) error {
 	for _, c := range []struct {
 		bus  *transport.Bus
 		use  string
 		bulk bool
 	}{{&p.control, "control", false}, {&p.bulk, "bulk", true}} {
-		bus, err := natsbus.Connect(ctx, natsbus.ConnOptions{Server: server, Credential: credential, Name: role + " " + c.use, Bulk: c.bulk, Log: p.log.Logger})
+		o.Name, o.Bulk, o.Log = name+" "+c.use, c.bulk, p.log.Logger
+		bus, err := natsbus.Connect(ctx, o)
 		if err != nil {
 			return err
 		}
@@ -120,8 +159,7 @@ func connect(server *natsbus.Server, role string, p *process) error {
 
 // openLog starts a side's log.
 func (r *Run) openLog(role string, p *process) error {
-	path := filepath.Join(r.Dir, logsDir, role+".jsonl")
-	file, err := telemetry.OpenFile(r.env.FS, path)
+	file, err := telemetry.OpenFile(r.env.FS, r.logPath(role))
 	if err != nil {
 		return err
 	}

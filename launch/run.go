@@ -72,7 +72,7 @@ func open(env Environment, dir string, p *pipeline.Plan, data *Data) (r *Run, er
 	if r.store, err = dirstore.OpenOwned(env.FS, filepath.Join(dir, checkpointsDir)); err != nil {
 		return nil, err
 	}
-	r.Start = pipeline.Start{Journal: r.journal.Journal}
+	r.Start = pipeline.Start{Journal: r.journal.Journal, Workers: max(1, env.Crew.Workers)}
 	r.restored, r.Damaged, err = r.store.Newest(r.accept)
 	switch {
 	case errors.Is(err, dirstore.ErrNone):

@@ -19,6 +19,7 @@ const (
 	checkpointsDir = "checkpoints"
 	generationsDir = "generations"
 	logsDir        = "logs"
+	workerKeyFile  = "worker.json"
 )
 
 // createDir makes the folder of a new run. It fails when a run is there already.

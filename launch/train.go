@@ -2,8 +2,6 @@ package launch
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -18,9 +16,9 @@ import (
 // microbatch and more.
 const leaveTime = 30 * time.Second
 
-// Train trains in this process: an embedded server on loopback, the coordinator and
-// one worker, who talk as they would over a network. The error is about starting;
-// how training ended is the outcome.
+// Train trains: an embedded server on loopback, the coordinator in this process, and
+// the workers where the environment's crew says. The error is about starting; how
+// training ended is the outcome.
 func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 	generation, err := claimGeneration(r.env.FS, r.Dir)
 	if err != nil {
@@ -44,69 +42,31 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 	return outcome, err
 }
 
-// trainOn runs both loops until the coordinator's ends and the worker has left.
+// trainOn runs the coordinator and its crew until the coordinator's loop has ended and
+// the workers have left.
 func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	left := make(chan error, 1)
-	go func() { left <- r.work(ctx, &n.worker) }()
-	stop, gone := make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(gone)
-		watch(ctx, r.env.Stop, left, stop)
-	}()
+	lost := make(chan pipeline.WorkerLost, r.Start.Workers)
+	left, err := r.startCrew(ctx, n, lost)
+	if err != nil {
+		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
+	}
 	outcome, err := runner.Coordinate(runner.CoordinatorOptions{
 		Generation: generation, Plan: r.Plan, Start: r.Start, Journal: r.journal, Store: r.store, Restored: r.restored,
 		Tokens: r.data, Tokenizer: r.data.TokenizerFile, CreatedBy: r.env.Version,
 		Control: n.coordinator.control, Bulk: n.coordinator.bulk,
-		Stop: stop, Notify: r.env.Notify, Log: n.log,
+		Stop: r.env.Stop, Lost: lost, Notify: r.env.Notify, Log: n.log,
 	})
 	if err != nil {
-		cancel() // no coordinator will ever end the worker
+		cancel() // no coordinator will ever end the workers
 	}
 	select {
-	case <-gone:
+	case <-left:
 	case <-time.After(leaveTime):
-		n.log.Warn("the worker did not leave in time", zap.Duration("waited", leaveTime))
+		n.log.Warn("workers did not leave in time", zap.Duration("waited", leaveTime))
+		cancel()
+		<-left
 	}
 	return outcome, err
-}
-
-// watch passes on reasons to stop until the worker has left. A worker that leaves
-// before the run has ended is one too: the coordinator would wait for ever.
-func watch(ctx context.Context, from <-chan string, left <-chan error, to chan<- string) {
-	for {
-		select {
-		case reason := <-from:
-			select {
-			case to <- reason:
-			default: // one is waiting already
-			}
-		case err := <-left:
-			if err != nil {
-				select {
-				case to <- "the worker left: " + err.Error():
-				default:
-				}
-			}
-			return
-		case <-ctx.Done():
-			<-left
-			return
-		}
-	}
-}
-
-// work is the worker's side.
-func (r *Run) work(ctx context.Context, p *process) error {
-	var life [8]byte
-	if _, err := rand.Read(life[:]); err != nil {
-		return fmt.Errorf("choosing an incarnation: %w", err)
-	}
-	return runner.Work(ctx, runner.WorkerOptions{
-		Run: r.Plan.Spec.Name, ID: roleWorker, Incarnation: hex.EncodeToString(life[:]),
-		Control: p.control, Bulk: p.bulk,
-		Class: r.env.Engine.Class, Device: r.env.Engine.Device, OpenEngine: r.env.Engine.Open,
-		Log: p.log.Logger,
-	})
 }

@@ -107,7 +107,7 @@ func (c *Coordinator) Tick() (effects []CoordinatorEffect) {
 	}
 	for _, m := range c.members {
 		if m.quiet++; m.quiet >= lostTicks {
-			return c.lost(m, "it has given no sign of life")
+			return c.lost(m, "was lost: it has given no sign of life")
 		}
 	}
 	for _, m := range c.members {
@@ -149,7 +149,7 @@ func (c *Coordinator) Handle(event CoordinatorEvent) []CoordinatorEffect {
 		return c.end(fmt.Errorf("writing the journal: %w", e.Err))
 	case WorkerLost:
 		if m := c.members.find(e.Worker); m != nil {
-			return c.lost(m, e.Reason)
+			return c.lost(m, "was lost: "+e.Reason)
 		}
 		return c.failEarly(fmt.Errorf("worker %s was lost before it joined: %s", e.Worker, e.Reason))
 	case StopRequested:
@@ -179,7 +179,7 @@ func (c *Coordinator) fromWorker(e FromWorker) []CoordinatorEffect {
 	case SnapshotTaken:
 		return c.snapshotTaken(m, msg)
 	case Failed:
-		return c.lost(m, msg.Reason)
+		return c.lost(m, "failed: "+msg.Reason)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func (ms members) askAll(msg Message) (effects []CoordinatorEffect) {
 func (c *Coordinator) hello(e FromWorker, h Hello) []CoordinatorEffect {
 	m := c.members.find(e.Worker)
 	if m != nil && m.incarnation != e.Incarnation {
-		return c.lost(m, "it came back as another process, without its state")
+		return c.lost(m, "was lost: it came back as another process, without its state")
 	}
 	if reason := c.refusal(m, h); reason != "" {
 		return []CoordinatorEffect{
@@ -144,10 +144,10 @@ func (c *Coordinator) joined(m *member, msg Joined) []CoordinatorEffect {
 	return append(effects, c.next()...)
 }
 
-// lost gives a worker up. The run ends with an error, after a checkpoint by one of
+// lost gives a worker up; what says what became of it. The run ends with an error, after a checkpoint by one of
 // those that are left.
-func (c *Coordinator) lost(m *member, reason string) []CoordinatorEffect {
-	err := fmt.Errorf("worker %s was lost: %s: resume the run to go on from the checkpoint", m.id, reason)
+func (c *Coordinator) lost(m *member, what string) []CoordinatorEffect {
+	err := fmt.Errorf("worker %s %s", m.id, what)
 	c.members = c.members.without(m)
 	if c.failure == nil {
 		c.failure = err

@@ -23,6 +23,16 @@ type outside struct {
 	stdout    io.Writer
 	stderr    io.Writer
 	signals   chan os.Signal // SIGINT and SIGTERM
+	self      []string       // starts this program
+}
+
+// crew is the workers of a run: one in this process, several in processes of their
+// own.
+func (o outside) crew(workers int) launch.Crew {
+	if workers == 1 {
+		return launch.Crew{}
+	}
+	return launch.Crew{Workers: workers, Command: append(o.self[:len(o.self):len(o.self)], "worker")}
 }
 
 // Exit codes.
@@ -100,6 +110,7 @@ any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 		Version:       version(),
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(trainCommand(o), resumeCommand(o), statusCommand(o), logsCommand(o), dataCommand(o), checkpointsCommand(o), generateCommand(o))
+	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o),
+		dataCommand(o), checkpointsCommand(o), generateCommand(o))
 	return root
 }

@@ -77,6 +77,13 @@ func (g *guard) code() int {
 	return exitCode(g.first)
 }
 
+// signalled reports that a signal has come.
+func (g *guard) signalled() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.first != nil
+}
+
 // explain replaces the error of an interrupted preparation.
 func (g *guard) explain(err error) error {
 	g.mu.Lock()

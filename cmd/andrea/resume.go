@@ -15,6 +15,7 @@ import (
 func resumeCommand(o outside) *cobra.Command {
 	var data string
 	var json bool
+	var workers int
 	c := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run from its newest intact checkpoint",
@@ -27,10 +28,11 @@ result has the same bits as if the run had never stopped.`,
   andrea resume demo --data /mnt/tokens/books-0123456789ab      the dataset has moved`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return resume(c.Context(), o, args[0], data, json)
+			return resume(c.Context(), o, args[0], data, json, workers)
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "where the run's dataset lies now (default: where it lay)")
+	c.Flags().IntVar(&workers, "workers", 1, "how many worker processes train together; need not be what it was")
 	c.Flags().BoolVar(&json, "json", false, "one JSON line a step on standard output, also on a terminal")
 	return c
 }
@@ -49,7 +51,10 @@ func findRun(fsys vfs.FS, name string) (string, error) {
 	return "", fmt.Errorf("looking for the run %s: neither it nor runs/%s is the folder of a run: 'ls runs' lists them", name, name)
 }
 
-func resume(ctx context.Context, o outside, name, data string, json bool) error {
+func resume(ctx context.Context, o outside, name, data string, json bool, workers int) error {
+	if err := checkWorkers(workers); err != nil {
+		return badInput(err)
+	}
 	if o.engineErr != nil {
 		return o.engineErr
 	}
@@ -61,7 +66,9 @@ func resume(ctx context.Context, o outside, name, data string, json bool) error 
 	defer show.close()
 	guard := newGuard(ctx, o)
 	defer guard.close()
-	run, err := launch.Open(show.environment(o, guard), dir, data)
+	environment := show.environment(o, guard)
+	environment.Crew = o.crew(workers)
+	run, err := launch.Open(environment, dir, data)
 	if err != nil {
 		return badInput(err)
 	}

@@ -29,6 +29,7 @@ type trainFlags struct {
 	set       []string
 	printJob  bool
 	json      bool
+	workers   int
 }
 
 func trainCommand(o outside) *cobra.Command {
@@ -59,6 +60,7 @@ a checkpoint and stops; 'andrea resume' goes on.`,
 	flags.Int64Var(&f.steps, "steps", 0, "number of optimizer steps (default 50)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the weights and of the order of the data (default 1)")
 	flags.StringArrayVar(&f.set, "set", nil, "set one key of the job, such as optimizer.lr=6e-4; can be repeated")
+	flags.IntVar(&f.workers, "workers", 1, "how many worker processes train together; the bits do not depend on it")
 	flags.BoolVar(&f.printJob, "print-job", false, "print the job and train nothing")
 	flags.BoolVar(&f.json, "json", false, "one JSON line a step on standard output, also on a terminal")
 	c.PreRun = func(c *cobra.Command, _ []string) { f.given(c) }
@@ -114,6 +116,9 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 		_, err := o.stdout.Write(spec.Marshal())
 		return err
 	}
+	if err := checkWorkers(f.workers); err != nil {
+		return badInput(err)
+	}
 	if o.engineErr != nil {
 		return o.engineErr
 	}
@@ -128,7 +133,9 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	if err != nil {
 		return badInput(err)
 	}
-	run, err := launch.Create(show.environment(o, guard), dir, spec)
+	environment := show.environment(o, guard)
+	environment.Crew = o.crew(f.workers)
+	run, err := launch.Create(environment, dir, spec)
 	if err != nil {
 		return badInput(err)
 	}

@@ -51,7 +51,11 @@ func (id Identity) Credential(role string) (Credential, error) {
 // ReadIdentity reads and checks the identity file in a run's folder. The error is fs.ErrNotExist when
 // no server was ever started for the run.
 func ReadIdentity(fsys vfs.FS, runDir string) (Identity, error) {
-	path := filepath.Join(runDir, IdentityFile)
+	return ReadIdentityFile(fsys, filepath.Join(runDir, IdentityFile))
+}
+
+// ReadIdentityFile reads and checks an identity file: a server's own, or one that Server.WriteKey made.
+func ReadIdentityFile(fsys vfs.FS, path string) (Identity, error) {
 	data, err := vfs.ReadFile(fsys, path, identityMaxBytes)
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the server's identity: %w", err)
@@ -83,13 +87,28 @@ func parseIdentity(data []byte) (Identity, error) {
 	return id, nil
 }
 
-// writeIdentity replaces the identity file, mode 0600.
-func writeIdentity(fsys vfs.FS, runDir string, id Identity) error {
+// writeIdentity replaces an identity file, mode 0600.
+func writeIdentity(fsys vfs.FS, path string, id Identity) error {
 	data, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return err
 	}
-	return vfs.WriteFileAtomic(fsys, filepath.Join(runDir, IdentityFile), append(data, '\n'), 0o600)
+	return vfs.WriteFileAtomic(fsys, path, append(data, '\n'), 0o600)
+}
+
+// WriteKey writes an identity file that holds the key of one role only: what a process needs to take
+// that role, and nothing with which it could take another. Mode 0600; an older file is replaced.
+func (s *Server) WriteKey(fsys vfs.FS, path, role string) error {
+	c, err := s.Credential(role)
+	if err != nil {
+		return err
+	}
+	id := s.identity
+	id.Keys = map[string]string{role: c.Seed}
+	if err := writeIdentity(fsys, path, id); err != nil {
+		return fmt.Errorf("write the key of role %q: %w", role, err)
+	}
+	return nil
 }
 
 // loadIdentity returns the run's identity with a key for every role: the former ones as long as the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -85,7 +86,7 @@ func StartServer(o ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
 	id.Address = "nats://" + s.Addr().String()
-	if err := writeIdentity(o.FS, o.RunDir, id); err != nil {
+	if err := writeIdentity(o.FS, filepath.Join(o.RunDir, IdentityFile), id); err != nil {
 		stop(s)
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}

@@ -1,0 +1,107 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"andrea/pipeline"
+	"andrea/telemetry"
+)
+
+// startCrew starts the run's workers, unless they come from elsewhere. It tells lost
+// of each that ends with an error, and closes left when all have ended.
+func (r *Run) startCrew(ctx context.Context, n *node, lost chan<- pipeline.WorkerLost) (left <-chan struct{}, err error) {
+	var group sync.WaitGroup
+	crew := r.env.Crew
+	switch {
+	case crew.Elsewhere:
+	case len(crew.Command) > 0:
+		err = r.startChildren(ctx, &group, lost)
+	default:
+		group.Go(func() {
+			if err := r.workHere(ctx, n); err != nil {
+				lost <- pipeline.WorkerLost{Worker: roleWorker, Reason: err.Error()}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	return done, err
+}
+
+// startChildren starts a process for each worker.
+func (r *Run) startChildren(ctx context.Context, group *sync.WaitGroup, lost chan<- pipeline.WorkerLost) error {
+	for i := range r.Start.Workers {
+		id := pipeline.WorkerID(fmt.Sprintf("%s-%d", roleWorker, i+1))
+		child, err := r.startChild(ctx, id)
+		if err != nil {
+			return err
+		}
+		group.Go(func() {
+			if err := child.wait(); err != nil {
+				lost <- pipeline.WorkerLost{Worker: id, Reason: fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))}
+			}
+		})
+	}
+	return nil
+}
+
+// child is a worker's process.
+type child struct {
+	command *exec.Cmd
+	stdin   io.Closer // open as long as this process lives: the child ends with it
+	log     io.Closer
+}
+
+func (r *Run) startChild(ctx context.Context, id pipeline.WorkerID) (*child, error) {
+	log, err := telemetry.OpenFile(r.env.FS, r.logPath(string(id)))
+	if err != nil {
+		return nil, err
+	}
+	arguments := append(r.env.Crew.Command[1:len(r.env.Crew.Command):len(r.env.Crew.Command)],
+		"--creds", filepath.Join(r.Dir, workerKeyFile), "--id", string(id), "--end-with-input")
+	c := exec.CommandContext(ctx, r.env.Crew.Command[0], arguments...)
+	c.Stderr = log
+	c.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(threadsEach(r.Start.Workers)))
+	detach(c)
+	stdin, err := c.StdinPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting worker %s: %w", id, err), log.Close())
+	}
+	return &child{command: c, stdin: stdin, log: log}, nil
+}
+
+// threadsEach shares this machine's processors among the workers.
+func threadsEach(workers int) int { return max(1, runtime.GOMAXPROCS(0)/workers) }
+
+// wait returns when the process has ended: nil when it left a run that has ended.
+func (c *child) wait() error {
+	err := c.command.Wait()
+	_ = c.stdin.Close() // nobody reads it any more
+	if c.command.ProcessState.ExitCode() == ExitStopped {
+		err = nil
+	}
+	return errors.Join(err, c.log.Close())
+}
+
+// ExitStopped is the exit code of a worker that left because the run ended before its
+// last step.
+const ExitStopped = 3
+
+func (r *Run) logPath(process string) string {
+	return filepath.Join(r.Dir, logsDir, process+".jsonl")
+}
