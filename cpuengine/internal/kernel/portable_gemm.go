@@ -40,10 +40,10 @@ func fmaRow(dst []float32, a float32, x []float32) {
 	wide := float64(a)
 	x = x[:len(dst)]
 	for len(dst) >= 4 && len(x) >= 4 {
-		s0 := wide*float64(x[0]) + float64(dst[0]) // fused or not: the product is exact
-		s1 := wide*float64(x[1]) + float64(dst[1])
-		s2 := wide*float64(x[2]) + float64(dst[2])
-		s3 := wide*float64(x[3]) + float64(dst[3])
+		s0 := wide*float64(x[0]) + float64(dst[0]) //fuse:ok the product of two fp32 numbers is exact in float64
+		s1 := wide*float64(x[1]) + float64(dst[1]) //fuse:ok the same
+		s2 := wide*float64(x[2]) + float64(dst[2]) //fuse:ok the same
+		s3 := wide*float64(x[3]) + float64(dst[3]) //fuse:ok the same
 		b0, b1, b2, b3 := math.Float64bits(s0), math.Float64bits(s1), math.Float64bits(s2), math.Float64bits(s3)
 		if b0&rounded != tie && b1&rounded != tie && b2&rounded != tie && b3&rounded != tie &&
 			min(b0<<1, b1<<1, b2<<1, b3<<1) >= smallest {
