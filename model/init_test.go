@@ -42,6 +42,27 @@ func TestInitialWeightsDoNotDependOnTheOrderOfBuckets(t *testing.T) {
 	}
 }
 
+// An element depends on the seed, its tensor and its place in it alone: not on what
+// lies before it, nor on where the buckets' borders are.
+func TestInitialWeightsDoNotDependOnTheBorders(t *testing.T) {
+	c := DefaultSwitches()
+	c.DModel, c.NHead, c.NLayer, c.Context, c.Vocab = 160, 4, 1, 700, 1000
+	small, large := NewLayout(c), spanning()
+	if small.Buckets() != 1 {
+		t.Fatalf("the small layout has %d buckets", small.Buckets())
+	}
+	a, b := initAll(small, 1, 0), initAll(large, 1, 0, 1)
+	for i, tensor := range small.Tensors {
+		same, place := a[tensor.Offset:tensor.End()], large.Tensors[i].Offset
+		if !slices.Equal(same, b[place:place+len(same)]) {
+			t.Errorf("%s has other weights in the larger model", tensor.Name)
+		}
+	}
+	if head := large.Tensors[len(large.Tensors)-1]; head.Offset > BucketSize || head.Offset+1000*160 < BucketSize {
+		t.Error("no border is compared")
+	}
+}
+
 // Every tensor has the mean and the spread that it should, or is zero.
 func TestInitialWeightsAreNormal(t *testing.T) {
 	l := spanning()
