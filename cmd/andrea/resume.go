@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -92,10 +93,12 @@ func resume(ctx context.Context, o outside, name, data string, json bool, worker
 
 // trainRun trains a run to its end and says how it went.
 func trainRun(o outside, run *launch.Run, guard *guard, show *screen) error {
+	defer frugal()()
 	show.Train(run.Plan.Spec.Steps)
 	guard.train()
 	outcome, err := run.Train()
 	err = errors.Join(err, run.Close())
+	debug.FreeOSMemory() // of the run's engine, before the sample opens one
 	if err != nil {
 		return err
 	}
