@@ -53,6 +53,7 @@ var rules = []rule{
 	{pkg: "checkpoints", pure: true, project: "model", why: "manifest, tensor header and retention as values"},
 	{pkg: "checkpoints/dirstore", project: "checkpoints model vfs", why: "checkpoints in a folder"},
 	{pkg: "checkpoints/audit", project: "checkpoints checkpoints/dirstore pipeline pipeline/runner vfs", why: "judges checkpoints beside the journal of their run, whose reader is the runner's"},
+	{pkg: "describe", pure: true, project: "checkpoints model numeric", why: "what a shape means is arithmetic"},
 	{pkg: "generate", pure: true, project: "dataset numeric", why: "sampling is a function of logits and a seed"},
 	{pkg: "progress", pure: true, project: "pipeline", std: "time", why: "renders what it is given; the clock is passed in, time gives its type"},
 	{pkg: "telemetry", project: "pipeline pipeline/transport pipeline/wire vfs", modules: zap, why: "the run's log, to a file and over the bus"},

@@ -137,8 +137,8 @@ func flip(s string, at int) string {
 
 func TestGroups(t *testing.T) {
 	p := newPlace(t)
-	for _, group := range []string{"data", "checkpoints"} {
-		if r := p.run("", group); r.code != 0 || !strings.Contains(r.stdout, "verify") {
+	for _, group := range []string{"data", "checkpoints", "model"} {
+		if r := p.run("", group); r.code != 0 || !strings.Contains(r.stdout, "Available Commands") {
 			t.Errorf("%s: exit %d\n%s%s", group, r.code, r.stdout, r.stderr)
 		}
 		if r := p.run("", group, "vefiry"); r.code != 2 || !strings.Contains(r.stderr, "vefiry") {
