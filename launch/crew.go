@@ -16,6 +16,9 @@ import (
 	"andrea/telemetry"
 )
 
+// localWorker is the worker that runs in the coordinator's process.
+const localWorker pipeline.WorkerID = "local"
+
 // startCrew starts the run's workers, unless they come from elsewhere. It tells lost
 // of each that ends with an error, and closes left when all have ended.
 func (r *Run) startCrew(ctx context.Context, n *node, lost chan<- pipeline.WorkerLost) (left <-chan struct{}, err error) {
@@ -28,7 +31,7 @@ func (r *Run) startCrew(ctx context.Context, n *node, lost chan<- pipeline.Worke
 	default:
 		group.Go(func() {
 			if err := r.workHere(ctx, n); err != nil {
-				lost <- pipeline.WorkerLost{Worker: roleWorker, Reason: err.Error()}
+				lost <- pipeline.WorkerLost{Worker: localWorker, Reason: err.Error()}
 			}
 		})
 	}

@@ -60,7 +60,7 @@ func (unsynced) Sync() error { return nil }
 
 // workHere is the worker of a run in this process.
 func (r *Run) workHere(ctx context.Context, n *node) error {
-	err := n.worker.work(ctx, r.Plan.Spec.Name, roleWorker, r.env.Engine)
+	err := n.worker.work(ctx, r.Plan.Spec.Name, localWorker, r.env.Engine)
 	if stopped := (pipeline.ErrStopped{}); errors.As(err, &stopped) {
 		return nil
 	}
