@@ -11,9 +11,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -95,65 +96,107 @@ func Damaged(process string, raw []byte, length int, why string) Line {
 	return Line{Raw: kept, Process: process, Damage: why, Bytes: length, Level: Warn, Step: -1}
 }
 
-// object reads one JSON object and keeps the order of its keys.
+// object reads one JSON object and keeps the order of its keys. The values are parts of raw.
 func object(raw []byte) (fields []Field, err error) {
 	if !json.Valid(raw) {
 		return nil, errors.New("not JSON")
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+	rest := bytes.TrimSpace(raw)
+	if rest[0] != '{' {
 		return nil, errors.New("not a JSON object")
 	}
-	for d.More() {
-		key, err := d.Token()
+	for rest = skip(rest[1:]); rest[0] != '}'; rest = skip(rest) {
+		n := valueLength(rest)
+		key, err := text(rest[:n])
 		if err != nil {
 			return nil, err
 		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
-		fields = append(fields, Field{key.(string), value}) // in an object every first token is a string
-	}
-	if _, err := d.Token(); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		rest = skip(rest[n:])
+		n = valueLength(rest)
+		fields = append(fields, Field{key, bytes.TrimSpace(rest[:n:n])})
+		rest = rest[n:]
 	}
 	return fields, nil
 }
 
+// text reads a JSON string, refusing other values. Most have nothing to be decoded.
+func text(value []byte) (s string, err error) {
+	if len(value) < 2 || value[0] != '"' {
+		return "", errors.New("not a text")
+	}
+	if plain := value[1 : len(value)-1]; bytes.IndexByte(plain, '\\') < 0 && utf8.Valid(plain) {
+		return string(plain), nil
+	}
+	err = json.Unmarshal(value, &s)
+	return s, err
+}
+
+// skip leaves out what stands between the keys and values of an object.
+func skip(from []byte) []byte { return bytes.TrimLeft(from, " \t\r\n,:") }
+
+// valueLength is the length of the value that valid JSON begins with, blanks after it included. Within
+// an object a comma or a closing bracket always follows a number or a word.
+func valueLength(from []byte) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(from); i++ {
+		switch c := from[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+			if !quoted && depth == 0 {
+				return i + 1
+			}
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case depth == 0 && (c == ',' || c == '}'):
+			return i
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(from)
+}
+
 // take fills the line from the keys that every line begins with and keeps the others.
 func (l *Line) take(fields []Field) error {
-	var ts, level, process string
-	heads := []struct {
-		key   string
-		value any
-	}{{"ts", &ts}, {"level", &level}, {"run", new(string)}, {"process", &process}, {"seq", &l.Seq}, {"msg", &l.Msg}}
+	heads := [...]string{"ts", "level", "run", "process", "seq", "msg"}
 	if len(fields) < len(heads) {
 		return errors.New("keys are missing")
 	}
-	for i, head := range heads {
-		if f := fields[i]; f.Key != head.key || json.Unmarshal(f.Value, head.value) != nil {
-			return fmt.Errorf("key %d is not %s with a value of its kind", i+1, head.key)
+	var values [len(heads)]string
+	for i, key := range heads {
+		f := fields[i]
+		var err error
+		if key == "seq" {
+			l.Seq, err = strconv.ParseUint(string(f.Value), 10, 64)
+			if err == nil && l.Seq == 0 {
+				err = errors.New("lines are counted from 1")
+			}
+		} else {
+			values[i], err = text(f.Value)
+		}
+		if f.Key != key || err != nil {
+			return fmt.Errorf("key %d is not %s with a value of its kind", i+1, key)
 		}
 	}
 	var err error
-	if l.Time, err = time.Parse(time.RFC3339Nano, ts); err != nil {
+	if l.Time, err = time.Parse(time.RFC3339Nano, values[0]); err != nil {
 		return errors.New("ts is no time")
 	}
-	if l.Level, err = ParseLevel(level); err != nil {
+	if l.Level, err = ParseLevel(values[1]); err != nil {
 		return err
 	}
-	switch {
-	case process != l.Process:
-		return fmt.Errorf("it is of process %.40q", process)
-	case l.Seq == 0:
-		return errors.New("seq is 0")
+	if values[3] != l.Process {
+		return fmt.Errorf("it is of process %.40q", values[3])
 	}
-	l.Fields = fields[len(heads):]
+	l.Msg, l.Fields = values[5], fields[len(heads):]
 	for _, f := range l.Fields {
-		var step int64
-		if f.Key == "step" && string(f.Value) != "null" && json.Unmarshal(f.Value, &step) == nil && step >= 0 {
-			l.Step = step
+		if step, err := strconv.ParseUint(string(f.Value), 10, 63); f.Key == "step" && err == nil {
+			l.Step = int64(step)
 		}
 	}
 	return nil

@@ -47,8 +47,12 @@ func TestParseNamesDamage(t *testing.T) {
 		strings.Replace(head, "warn", "loud", 1) + "}":          "loud",
 		strings.Replace(head, `"seq":7`, `"seq":-7`, 1) + "}":   "key 5 is not seq",
 		strings.Replace(head, `"seq":7`, `"seq":"7"`, 1) + "}":  "key 5 is not seq",
-		strings.Replace(head, `"seq":7`, `"seq":null`, 1) + "}": "seq is 0",
+		strings.Replace(head, `"seq":7`, `"seq":null`, 1) + "}": "key 5 is not seq",
 		strings.Replace(head, `"worker"`, `"other"`, 1) + "}":   "other",
+		strings.Replace(head, `"seq":7`, `"seq":0`, 1) + "}":    "key 5 is not seq",
+		strings.Replace(head, `"seq":7`, `"seq":7.0`, 1) + "}":  "key 5 is not seq",
+		strings.Replace(head, `"warn"`, `5`, 1) + "}":           "key 2 is not level",
+		strings.Replace(head, `"worker"`, `null`, 1) + "}":      "key 4 is not process",
 		strings.Repeat("[", 60000):                              "not JSON",
 	} {
 		l := Parse("worker", []byte(raw))
@@ -186,6 +190,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(head + `,"step":12,"loss":2.5}`))
 	f.Add([]byte(head))
 	f.Add([]byte("\xff\x00{"))
+	f.Add([]byte(`{"a" : {"b":[1,"]}\"\\"]} , "c":"}\\" ,"d":-1e9 , "e":[ ] ,"f":null}`))
+	f.Add([]byte(` { } `))
+	f.Add([]byte(`{"a":1,"a":[2]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l := Parse("worker", bytes.Clone(raw))
 		text := AppendText(nil, l)
@@ -199,5 +206,34 @@ func FuzzParse(f *testing.F) {
 		if l.Damage == "" && string(data) != string(raw)+"\n" {
 			t.Errorf("%q became %q", raw, data)
 		}
+		sameFields(t, raw)
 	})
+}
+
+// sameFields compares the fields of an object with what the standard library reads.
+func sameFields(t *testing.T, raw []byte) {
+	t.Helper()
+	got, err := object(raw)
+	var want map[string]json.RawMessage
+	if wrong := json.Unmarshal(raw, &want); (wrong != nil || want == nil) != (err != nil) {
+		t.Fatalf("%q: %v, the library says %v", raw, err, wrong)
+	}
+	last := map[string]json.RawMessage{}
+	for _, f := range got {
+		last[f.Key] = f.Value
+	}
+	if fmt.Sprintf("%q", last) != fmt.Sprintf("%q", want) {
+		t.Errorf("%q has fields %q, the library says %q", raw, last, want)
+	}
+}
+
+// A log of a long run is read at a useful speed.
+func BenchmarkParse(b *testing.B) {
+	raw := []byte(head + `,"step":12,"loss":2.5512,"grad_norm":1.34,"lr":0.001,"tokens":8192,"state_digest":"3e12be2b8fc1ed00170a28bc59eb9ef2","again":false}`)
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		if l := Parse("worker", raw); l.Damage != "" {
+			b.Fatal(l.Damage)
+		}
+	}
 }

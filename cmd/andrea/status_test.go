@@ -53,7 +53,7 @@ func TestStatusOfALiveAndAKilledRun(t *testing.T) {
 	if s.ValLoss == nil || s.ValStep < 10 || s.ValStep%10 != 0 || s.ValStep > s.Step {
 		t.Errorf("validation: %+v", s)
 	}
-	if len(s.Workers) != 1 || s.Workers[0].ID != "worker" || s.Workers[0].Device == "" || s.Class == "" {
+	if len(s.Workers) != 1 || s.Workers[0].ID == "" || s.Workers[0].Device == "" || s.Class == "" {
 		t.Errorf("worker: %+v", s)
 	}
 	if s.Checkpoint < 5 || s.Checkpoint%5 != 0 || filepath.Base(filepath.Dir(s.Path)) != "checkpoints" {

@@ -6,13 +6,14 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // text is the status for people.
 func (s runStatus) text() []byte {
 	var b bytes.Buffer
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "%-11s %s\n", name, strings.Map(harmless, fmt.Sprintf(format, args...)))
 	}
 	row("run", "%s", s.Dir)
 	row("state", "%s", s.stateText())
@@ -24,7 +25,11 @@ func (s runStatus) text() []byte {
 		row("speed", "%.0f tokens/s%s", s.Speed, s.etaText())
 	}
 	for _, w := range s.Workers {
-		row("worker", "%s on %s", w.ID, w.Device)
+		joining := ""
+		if !w.Joined {
+			joining = ", loading the state"
+		}
+		row("worker", "%s on %s%s", w.ID, w.Device, joining)
 	}
 	if s.Class != "" {
 		row("engine", "%s", s.Class)
@@ -39,6 +44,14 @@ func (s runStatus) text() []byte {
 		row("go on with", "%s", s.Resume)
 	}
 	return b.Bytes()
+}
+
+// harmless replaces what could move a terminal's cursor or change its colours.
+func harmless(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
 }
 
 func (s runStatus) stateText() string {
