@@ -200,6 +200,23 @@ func TestInterruptedWorkHasTheSignalsCode(t *testing.T) {
 	}
 }
 
+func TestReport(t *testing.T) {
+	for _, c := range []struct {
+		json bool
+		want string
+	}{{false, "<a\uFFFD[2J>\tb\n"}, {true, "{\"a\":\"<\\u001b>\"}\n"}} {
+		var out strings.Builder
+		err := outside{stdout: &out}.report(c.json, map[string]string{"a": "<\x1b>"}, "<a\x1b[2J>\tb\n")
+		if err != nil || out.String() != c.want {
+			t.Errorf("reported %q, want %q (%v)", out.String(), c.want, err)
+		}
+		var coded exitError
+		if err := (outside{stdout: failing{}}).report(c.json, 1, "a"); !errors.As(err, &coded) || coded.code != exitFailed {
+			t.Errorf("to an output that fails: %v", err)
+		}
+	}
+}
+
 func TestCount(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 28311552: "28,311,552", -1234: "-1,234", -123: "-123"} {
 		if got := count(n); got != want {

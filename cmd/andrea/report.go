@@ -25,7 +25,8 @@ func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 }
 
 // report writes the result of a command to standard output: a text for people, or a
-// value as one line of JSON.
+// value as one line of JSON. Texts quote files, which could hold anything, so control
+// characters are shown as U+FFFD.
 func (o outside) report(asJSON bool, value any, text string) error {
 	var err error
 	if asJSON {
@@ -33,7 +34,8 @@ func (o outside) report(asJSON bool, value any, text string) error {
 		e.SetEscapeHTML(false)
 		err = e.Encode(value)
 	} else {
-		_, err = fmt.Fprint(o.stdout, text)
+		s := textStream{out: o.stdout, safe: true}
+		err = errors.Join(s.write([]byte(text)), s.flush())
 	}
 	if err != nil {
 		return exitError{exitFailed, fmt.Errorf("writing the result: %w", err)}
