@@ -10,5 +10,6 @@
 //	NAME/generations/00000001        claimed by one start of the coordinator each
 //	NAME/logs/*.jsonl                what the processes logged
 //	NAME/server.json                 address and keys of the embedded server
+//	NAME/lock                        held by the process that trains the run, with its number
 //	NAME/worker.json                 address and key with which a worker takes part
 package launch

@@ -70,27 +70,31 @@ type node struct {
 func (r *Run) workerHere() bool { return !r.env.Crew.Elsewhere && len(r.env.Crew.Command) == 0 }
 
 // startNode starts the server and connects the sides that are here.
-func (r *Run) startNode() (n *node, err error) {
-	n = &node{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.close())
-		}
-	}()
+func (r *Run) startNode() (*node, error) {
+	n := &node{}
+	if err := r.fillNode(n); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+// fillNode starts one part of the node after the other; after an error those are left
+// that were started.
+func (r *Run) fillNode(n *node) (err error) {
 	run := r.Plan.Spec.Name
 	if err := r.openLog(roleCoordinator, &n.coordinator); err != nil {
-		return nil, err
+		return err
 	}
 	if r.workerHere() {
 		if err := r.openLog(roleWorker, &n.worker); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	n.log = n.coordinator.log.Logger
 	coordinator, worker, observer := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run), wire.ObserverPermissions(run)
 	host, port, err := r.listenAt()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	n.server, err = natsbus.StartServer(natsbus.ServerOptions{
 		Host: host, Port: port, Run: run, RunDir: r.Dir, FS: r.env.FS, Log: n.log,
@@ -101,15 +105,15 @@ func (r *Run) startNode() (n *node, err error) {
 		},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.server.WriteKey(r.env.FS, filepath.Join(r.Dir, workerKeyFile), roleWorker); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.connect(roleCoordinator, &n.coordinator); err != nil || n.worker.log == nil {
-		return n, err
+		return err
 	}
-	return n, n.connect(roleWorker, &n.worker)
+	return n.connect(roleWorker, &n.worker)
 }
 
 // listenAt is where the server is to listen; zero values mean anywhere on loopback.

@@ -9,6 +9,7 @@ import (
 	"andrea/checkpoints/dirstore"
 	"andrea/pipeline"
 	"andrea/pipeline/runner"
+	"andrea/vfs"
 )
 
 // Run is a run that is ready to train.
@@ -18,6 +19,7 @@ type Run struct {
 	Start    pipeline.Start
 	Damaged  []dirstore.Damage // checkpoints that were passed over
 	env      Environment
+	lock     vfs.File // held as long as the run is open
 	data     *Data
 	journal  *runner.Journal
 	store    *dirstore.Store
@@ -31,11 +33,7 @@ func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := createDir(env.FS, dir, p.Spec); err != nil {
-		_ = data.Close()
-		return nil, err
-	}
-	return open(env, dir, p, data)
+	return open(env, dir, p, data, func() error { return createDir(env.FS, dir, p.Spec) })
 }
 
 // Open opens a run to go on with it, from its newest intact checkpoint. dataPath
@@ -52,37 +50,57 @@ func Open(env Environment, dir, dataPath string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(env, dir, p, data)
+	return open(env, dir, p, data, func() error { return nil })
 }
 
-// open opens what a run's folder holds. It owns data.
-func open(env Environment, dir string, p *pipeline.Plan, data *Data) (r *Run, err error) {
-	r = &Run{Dir: dir, Plan: p, env: env, data: data}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.Close())
-		}
-	}()
-	if err := makeFolders(env.FS, dir); err != nil {
-		return nil, fmt.Errorf("opening the run %s: %w", dir, err)
+// open locks a run's folder, makes what create makes and opens what is there. It owns
+// data.
+func open(env Environment, dir string, p *pipeline.Plan, data *Data, create func() error) (*Run, error) {
+	r := &Run{Dir: dir, Plan: p, env: env, data: data}
+	err := r.enter()
+	if err == nil {
+		err = create()
 	}
-	if r.journal, err = runner.OpenJournal(env.FS, filepath.Join(dir, journalFile)); err != nil {
-		return nil, err
+	if err == nil {
+		err = r.read()
 	}
-	if r.store, err = dirstore.OpenOwned(env.FS, filepath.Join(dir, checkpointsDir)); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
-	r.Start = pipeline.Start{Journal: r.journal.Journal, Workers: max(1, env.Crew.Workers)}
+	return r, nil
+}
+
+// enter locks the run's folder, which it makes when it is missing.
+func (r *Run) enter() (err error) {
+	if err := vfs.MkdirAllDurable(r.env.FS, r.Dir); err != nil {
+		return fmt.Errorf("opening the run %s: %w", r.Dir, err)
+	}
+	r.lock, err = lock(r.env.FS, r.Dir)
+	return err
+}
+
+// read opens journal and checkpoints and decides where training begins.
+func (r *Run) read() (err error) {
+	if err := makeFolders(r.env.FS, r.Dir); err != nil {
+		return fmt.Errorf("opening the run %s: %w", r.Dir, err)
+	}
+	if r.journal, err = runner.OpenJournal(r.env.FS, filepath.Join(r.Dir, journalFile)); err != nil {
+		return err
+	}
+	if r.store, err = dirstore.OpenOwned(r.env.FS, filepath.Join(r.Dir, checkpointsDir)); err != nil {
+		return err
+	}
+	r.Start = pipeline.Start{Journal: r.journal.Journal, Workers: max(1, r.env.Crew.Workers)}
 	r.restored, r.Damaged, err = r.store.Newest(r.accept)
-	switch {
-	case errors.Is(err, dirstore.ErrNone):
-		return r, nil
-	case err != nil:
-		return nil, err
+	if errors.Is(err, dirstore.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	m := r.restored.Manifest()
 	r.Start.Step, r.Start.Digest, r.Start.Checkpoint, r.Start.Class = int64(m.Step), m.StateDigest, true, m.EngineClass
-	return r, nil
+	return nil
 }
 
 // accept refuses a checkpoint that is not of this run.
@@ -104,7 +122,7 @@ func (r *Run) accept(m checkpoints.Manifest) error {
 // Complete reports that there is nothing left to train.
 func (r *Run) Complete() bool { return r.Start.Step >= r.Plan.Spec.Steps }
 
-// Close lets go of the run's files.
+// Close lets go of the run's files, and of its folder for other processes.
 func (r *Run) Close() error {
 	var errs []error
 	if r.restored != nil {
@@ -113,5 +131,9 @@ func (r *Run) Close() error {
 	if r.journal != nil {
 		errs = append(errs, r.journal.Close())
 	}
-	return errors.Join(append(errs, r.data.Close())...)
+	errs = append(errs, r.data.Close())
+	if r.lock != nil {
+		errs = append(errs, r.lock.Close()) // last: nothing of the run is touched any more
+	}
+	return errors.Join(errs...)
 }

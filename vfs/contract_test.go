@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -173,6 +174,38 @@ func TestRemoveAll(t *testing.T) {
 		must(t, vfs.RemoveAll(fsys, filepath.Join(root, "never there")))
 		if got := names(t, fsys, root); got != "keep" {
 			t.Fatalf("left: %q", got)
+		}
+	})
+}
+
+// A lock is held until the file is closed, by one at a time, and its bytes stay.
+func TestLock(t *testing.T) {
+	onEach(t, func(t *testing.T, fsys vfs.FS, root string) {
+		must(t, fsys.MkdirAll(root))
+		path := filepath.Join(root, "lock")
+		first, err := fsys.Lock(path)
+		must(t, err)
+		_, err = first.WriteAt([]byte("1234"), 0)
+		must(t, err)
+		if _, err := fsys.Lock(path); !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), path) {
+			t.Fatalf("the second lock: %v", err)
+		}
+		if runtime.GOOS != "windows" { // where a locked file cannot be opened
+			want(t, fsys, path, "1234")
+		}
+		must(t, first.Close())
+		if err := first.Close(); !errors.Is(err, fs.ErrClosed) {
+			t.Fatalf("second close: %v", err)
+		}
+		second, err := fsys.Lock(path)
+		must(t, err)
+		must(t, second.Close())
+		want(t, fsys, path, "1234")
+		if _, err := fsys.Lock(filepath.Join(root, "gone", "lock")); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("a lock in no folder: %v", err)
+		}
+		if _, err := fsys.Lock(root); err == nil || errors.Is(err, vfs.ErrLocked) {
+			t.Fatalf("a folder as lock: %v", err)
 		}
 	})
 }

@@ -36,6 +36,15 @@ func (osFS) Open(path string) (File, error) {
 	return openFile(path, os.O_RDONLY, 0)
 }
 
+// Lock takes the operating system's own lock of an open file, which no death of a process leaves behind.
+func (osFS) Lock(path string) (File, error) {
+	f, err := lockFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 // openFile keeps a nil *os.File from becoming a non-nil File.
 func openFile(path string, flags int, perm fs.FileMode) (File, error) {
 	f, err := os.OpenFile(path, flags, perm)

@@ -7,9 +7,13 @@
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 )
+
+// ErrLocked is wrapped by the error of FS.Lock when somebody else holds the lock.
+var ErrLocked = errors.New("it is locked by another process")
 
 // File is an open file. Handles are not safe for concurrent use, except ReadAt and WriteAt on
 // ranges that do not overlap.
@@ -50,6 +54,11 @@ type FS interface {
 	ReadDir(path string) ([]fs.DirEntry, error)
 	// Stat describes the file or folder at path, following links.
 	Stat(path string) (fs.FileInfo, error)
+	// Lock makes path (mode 0644) when it is missing, keeps its bytes, and opens it for writing so that
+	// nobody else can lock it, in this process or another, before the file is closed or the process has
+	// died, however it died. When it is locked already the error wraps ErrLocked. Whoever deletes the
+	// file breaks the lock.
+	Lock(path string) (File, error)
 	// SyncDir returns when the names in the folder (new, renamed and removed ones) survive a power cut.
 	SyncDir(path string) error
 }

@@ -25,7 +25,7 @@ import (
 var ErrCrashed = errors.New("the machine has crashed (injected)")
 
 // Op describes one operation to a Fault. Reads count too: create, create-exclusive, open-append, open,
-// rename, remove, mkdir, readdir, stat, syncdir on the file system; read, readat, write, writeat, sync,
+// rename, remove, mkdir, readdir, stat, syncdir, lock on the file system; read, readat, write, writeat, sync,
 // close on files.
 type Op struct {
 	Index int    // operations since Inject, from 0
@@ -182,10 +182,36 @@ func (f *FS) OpenAppend(path string) (vfs.File, error) {
 	return file, nil
 }
 
+// Lock implements vfs.FS. No lock outlives a Crash or Kill.
+func (f *FS) Lock(path string) (vfs.File, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h, err := f.open("lock", path, func(n *node) error {
+		if n.locked {
+			return vfs.ErrLocked
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.node.locked, h.locks = true, true
+	return h, nil
+}
+
 // create opens path for writing; existing says what happens to a file that is there already.
 func (f *FS) create(kind, path string, existing func(*node) error) (vfs.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	h, err := f.open(kind, path, existing)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// open is create for callers that hold the lock.
+func (f *FS) open(kind, path string, existing func(*node) error) (*handle, error) {
 	if err := f.begin(kind, path, 0); err != nil {
 		return nil, err
 	}

@@ -154,3 +154,18 @@ func TestFaults(t *testing.T) {
 		t.Fatalf("failed operations are logged: %q", log)
 	}
 }
+
+// The death of a process ends its locks; another's lock stays.
+func TestLocksEndWithTheProcess(t *testing.T) {
+	fsys := crashfs.New()
+	_, err := fsys.Lock("lock")
+	must(t, err)
+	for name, left := range map[string]*crashfs.FS{"crash": fsys.Crash(), "kill": fsys.Kill(), "random": fsys.CrashRandom(1)} {
+		if _, err := left.Lock("lock"); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
+	}
+	if _, err := fsys.Lock("lock"); !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("where nobody died: %v", err)
+	}
+}

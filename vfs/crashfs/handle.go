@@ -15,6 +15,7 @@ type handle struct {
 	position int
 	writable bool
 	appends  bool
+	locks    bool // closing it unlocks the node
 	closed   bool
 }
 
@@ -144,7 +145,13 @@ func (h *handle) Close() error {
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	err := h.begin("close", 0)
+	if h.closed {
+		return err
+	}
 	h.closed = true
+	if h.locks {
+		h.node.locked = false
+	}
 	if err == nil && h.writable {
 		h.fs.logf("close %s", h.path)
 	}

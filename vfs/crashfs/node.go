@@ -22,6 +22,7 @@ type node struct {
 	data       []byte
 	syncedData []byte
 	writes     []write
+	locked     bool // an open file holds its lock
 }
 
 // change is one change of a folder's names; remove and add together are a rename within it.

@@ -1,0 +1,47 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"andrea/vfs"
+)
+
+// lockFile is the file in a run's folder that the one process holds that may change
+// the run. The lock is the operating system's, not the file: it ends with the process.
+const lockFile = "lock"
+
+// maxLockBytes is the room that the file's text has: the number of the process, for
+// people.
+const maxLockBytes = 32
+
+// lock keeps every other process from changing the run in dir until the result is
+// closed.
+func lock(fsys vfs.FS, dir string) (vfs.File, error) {
+	path := filepath.Join(dir, lockFile)
+	file, err := fsys.Lock(path)
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("opening the run %s: it is in use by %s: wait until that has ended, or end it", dir, holder(fsys, path))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the run %s: %w", dir, err)
+	}
+	// Only messages need the number, so a full disk may keep it from being written.
+	_, _ = file.WriteAt(fmt.Appendf(nil, "%-*d\n", maxLockBytes-1, os.Getpid()), 0)
+	return file, nil
+}
+
+// holder is the process that holds a lock, as far as the file tells.
+func holder(fsys vfs.FS, path string) string {
+	text, err := vfs.ReadFile(fsys, path, maxLockBytes)
+	if err == nil {
+		if pid, err := strconv.Atoi(string(bytes.TrimSpace(text))); err == nil && pid > 0 {
+			return fmt.Sprintf("process %d", pid)
+		}
+	}
+	return "another process"
+}

@@ -1,0 +1,46 @@
+package launch_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"andrea/launch"
+	"andrea/pipeline"
+	"andrea/vfs"
+)
+
+// One at a time may open a run to change it, also within a process.
+func TestAnOpenRunIsLocked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	env := launch.Environment{FS: vfs.OS, Version: "test", Notify: func(pipeline.Notice) {}}
+	spec := tinyJob(t, tinyDataset(t))
+	first, err := launch.Create(env, dir, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func() (*launch.Run, error){
+		"open":   func() (*launch.Run, error) { return launch.Open(env, dir, "") },
+		"create": func() (*launch.Run, error) { return launch.Create(env, dir, spec) },
+	} {
+		_, err := open()
+		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
+			t.Errorf("%s of an open run: %v", name, err)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("what nobody wrote"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	second, err := launch.Open(env, dir, "")
+	if err != nil {
+		t.Fatalf("of a closed run: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
