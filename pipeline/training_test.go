@@ -40,6 +40,9 @@ func TestARunTrainsEvaluatesAndSaves(t *testing.T) {
 		if r.Commit == nil || (r.Commit.ValLoss != nil) != due {
 			t.Errorf("step %d: commit record %+v, validation due %v", r.Intent.Step, r.Commit, due)
 		}
+		if epoch := plan.Sampler.Epoch(uint64(r.Intent.Step)); r.Intent.Epoch != epoch || r.Commit.Epoch != epoch || epoch != uint64(r.Intent.Step/7) {
+			t.Errorf("step %d: epochs %d and %d, want %d: 44 windows are one, 8 are a step", r.Intent.Step, r.Intent.Epoch, r.Commit.Epoch, epoch)
+		}
 		if r.Intent.Tokens != 32 || len(r.Intent.Leases) != 1 || len(r.Intent.Leases[0].LossSums) != 4 {
 			t.Errorf("step %d: intent %+v", r.Intent.Step, r.Intent)
 		}
