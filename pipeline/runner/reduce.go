@@ -12,8 +12,19 @@ import (
 // root is the gradient of a whole step, kept until the next one for members to pull.
 type root struct {
 	mu   sync.Mutex
-	step int64     // 0: there is none yet
-	grad []float32 // flat vector
+	step int64       // 0: there is none yet
+	grad []float32   // flat vector
+	room [][]float32 // a bucket for each contribution, used again for every bucket and step
+}
+
+// allocate makes room for a root of so many elements and its contributions.
+func (r *root) allocate(size, contributions int) {
+	if r.grad == nil {
+		r.grad = make([]float32, size)
+	}
+	for len(r.room) < contributions {
+		r.room = append(r.room, make([]float32, min(size, model.BucketSize)))
+	}
 }
 
 // bucket is a stateSource.
@@ -44,15 +55,13 @@ func (c *coordinator) reduce(e pipeline.Reduce) (digest model.Digest, sums []pip
 	c.root.mu.Lock()
 	defer c.root.mu.Unlock()
 	c.root.step = 0
-	if c.root.grad == nil {
-		c.root.grad = make([]float32, c.Plan.Layout.Size)
-	}
+	c.root.allocate(c.Plan.Layout.Size, len(e.Contributions))
 	arrived := make([]model.Digest, len(e.Contributions))
 	for bucket := range c.Plan.Layout.Buckets() {
 		lo, hi := c.Plan.Layout.Bucket(bucket)
 		parts := make([]part, len(e.Contributions))
 		for i, from := range e.Contributions {
-			parts[i] = part{lo: from.Lo, hi: from.Hi, grad: make([]float32, hi-lo)}
+			parts[i] = part{lo: from.Lo, hi: from.Hi, grad: c.root.room[i][:hi-lo]}
 			subject := wire.WorkerGrad(c.Plan.Spec.Name, from.Worker)
 			if err := pullPart(c.background.ctx, c.Bulk, subject, e.Step, bucket, 0, parts[i].grad); err != nil {
 				return digest, nil, err
