@@ -51,7 +51,7 @@ func (c *Coordinator) answer(m *member, a Answer) []CoordinatorEffect {
 		return nil
 	}
 	slices.SortFunc(c.answers, func(a, b answered) int { return a.Lo - b.Lo })
-	if len(c.answers) == 1 {
+	if len(c.members) == 1 {
 		return c.decide(a.GradDigest, a.SumSquares) // the root stays where it is
 	}
 	return c.reduce()

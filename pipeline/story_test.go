@@ -179,7 +179,7 @@ func (c *coordinatorTeller) event(words []string) ([]string, error) {
 		}
 		slices.Sort(c.settings)
 		return []string{"(the job is changed)"}, nil
-	case "begin": // begin [step=2 digest=s2 class=...]
+	case "begin": // begin [step=2 digest=s2 class=... workers=2]
 		return c.begin(args), nil
 	}
 	if c.machine == nil {
@@ -200,7 +200,7 @@ func (c *coordinatorTeller) event(words []string) ([]string, error) {
 
 func (c *coordinatorTeller) begin(args arguments) []string {
 	step := args.number("step", 0)
-	start := pipeline.Start{Step: step, Digest: named(args.text("digest", "none")), Checkpoint: step > 0, Class: args["class"], Journal: &c.journal}
+	start := pipeline.Start{Step: step, Digest: named(args.text("digest", "none")), Checkpoint: step > 0, Class: args["class"], Workers: int(args.number("workers", 1)), Journal: &c.journal}
 	c.machine = pipeline.NewCoordinator(storyPlan(c.t, c.settings), start)
 	return []string{fmt.Sprintf("(a coordinator begins at state %d, the journal holds %d steps)", step, c.journal.Last())}
 }
@@ -220,6 +220,8 @@ func (c *coordinatorTeller) eventOf(words []string, args arguments) (pipeline.Co
 			e.Err = errors.New(reason)
 		}
 		return e, nil
+	case "reduced":
+		return pipeline.Reduced{Step: step, RootDigest: named(fmt.Sprintf("g%d", step)), SumSquares: []pipeline.Float{256}}, nil
 	case "disk-failed":
 		return pipeline.DiskFailed{Err: errors.New("no space")}, nil
 	case "stop":
@@ -263,7 +265,7 @@ func answerOf(step int64, args arguments) pipeline.Answer {
 		SumSquares: []pipeline.Float{256},
 	}
 	for lane := range args.number("lanes", 2) {
-		l := pipeline.LaneResult{LossSum: 4, Tokens: 4, TokenDigest: named(fmt.Sprintf("t%d", lane))}
+		l := pipeline.LaneResult{LossSum: 4, Tokens: args.number("tokens", 4), TokenDigest: named(fmt.Sprintf("t%d", lane))}
 		if args.number("nan", -1) == lane {
 			l.LossSum = pipeline.Float(math.NaN())
 		}
@@ -304,6 +306,12 @@ func (c *coordinatorTeller) line(effect pipeline.CoordinatorEffect) string {
 			c.t.Fatal(err)
 		}
 		return fmt.Sprintf("write record %d: loss %v%s, state %s", e.Record.Step, e.Record.Loss, validation(e.Record), nameOf(e.Record.StateDigest))
+	case pipeline.Reduce:
+		var from []string
+		for _, part := range e.Contributions {
+			from = append(from, fmt.Sprintf("lanes [%d, %d) of %s", part.Lo, part.Hi, part.Worker))
+		}
+		return fmt.Sprintf("sum the gradients of step %d: %s", e.Step, strings.Join(from, ", "))
 	case pipeline.WriteCheckpoint:
 		return fmt.Sprintf("write checkpoint %d from %s: state %s", e.Step, e.Worker, nameOf(e.Digest))
 	case pipeline.Announce:
