@@ -34,6 +34,7 @@ type rig struct {
 	coordinator side
 	worker      side
 	generation  uint64
+	workers     int // up to 4; 0: one
 }
 
 // side is what one role talks through.
@@ -256,18 +257,27 @@ func (r *rig) train(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func
 			notify(n, func(reason string) { stop <- reason })
 		}
 	})
-	left := make(chan error, 1)
+	workers := max(1, r.workers)
+	options.Start.Workers = workers
+	left := make(chan error, workers)
 	r.coordinator.control.set(func(b *bus) {
 		b.subscribed = func(subject string) {
-			if subject == wire.Hello(r.plan.Spec.Name) {
-				go func() { left <- runner.Work(t.Context(), r.workerOptions()) }()
+			if subject != wire.Hello(r.plan.Spec.Name) {
+				return
+			}
+			for i := range workers {
+				o := r.workerOptions()
+				o.ID = pipeline.WorkerID("wxyz"[i : i+1])
+				go func() { left <- runner.Work(t.Context(), o) }()
 			}
 		}
 	})
 	if said.outcome, err = runner.Coordinate(options); err != nil {
 		t.Fatal(err)
 	}
-	said.left = <-left
+	for range workers {
+		said.left = errors.Join(said.left, <-left)
+	}
 	return said, nil
 }
 

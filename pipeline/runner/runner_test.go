@@ -199,6 +199,23 @@ func TestAStateOfSeveralBuckets(t *testing.T) {
 	r.mustComplete(t, fsys, said, want)
 }
 
+// Any number of workers gives the bits of one, also when there are more than lanes.
+func TestSeveralWorkersGiveTheSameBits(t *testing.T) {
+	for _, lanes := range []int{1, 2, 4} {
+		r := newRig(t, fmt.Sprint("batch.lanes=", lanes))
+		want := r.reference(t)
+		for r.workers = 2; r.workers <= 4; r.workers++ {
+			fsys := crashfs.New()
+			said, err := r.train(t, fsys, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d lanes, %d workers", lanes, r.workers)
+			r.mustComplete(t, fsys, said, want)
+		}
+	}
+}
+
 // Messages of another coordinator, to another life of the worker or to another worker,
 // and bytes that are none, change nothing.
 func TestStrayMessagesAreIgnored(t *testing.T) {
