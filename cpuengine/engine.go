@@ -46,6 +46,7 @@ type Engine struct {
 	act       *activation
 	entropy   *crossEntropy
 	prompt    []uint32 // [T+1] tokens of Logits
+	decoder   *decoder // of Begin and Next; nil before
 	watch     stopwatch
 	closed    bool
 }
