@@ -16,6 +16,17 @@ type Predictor interface {
 	Logits(tokens []uint32, position int, dst []float32) error
 }
 
+// Incremental is a predictor that keeps what it computed of the tokens read so far, so that a further
+// one costs little. It must give the logits that Logits gives for all of them: Text uses it where it can.
+type Incremental interface {
+	Predictor
+	// Begin forgets what was read, reads 1 to context tokens and writes the logits of what follows
+	// them into dst.
+	Begin(tokens []uint32, dst []float32) error
+	// Next reads one token behind those and writes the logits of what follows it into dst.
+	Next(token uint32, dst []float32) error
+}
+
 // Options say what to sample, and how.
 type Options struct {
 	Context     int      // T, tokens that the model sees; 1 or more
@@ -68,14 +79,14 @@ func Text(ctx context.Context, p Predictor, o Options, emit func(id uint32) erro
 	if err := o.check(); err != nil {
 		return err
 	}
-	seen := slide(append([]uint32{dataset.BOS}, o.Prompt...), o.Context)
+	r := newReader(p, o)
 	logits := make([]float32, o.ModelVocab)
 	s := newSampler(o)
 	for n := range o.MaxTokens {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := p.Logits(seen, len(seen)-1, logits); err != nil {
+		if err := r.predict(logits); err != nil {
 			return fmt.Errorf("generating token %d: %w", n, err)
 		}
 		id, err := s.sample(logits[:o.Vocab], uint64(n))
@@ -88,18 +99,7 @@ func Text(ctx context.Context, p Predictor, o Options, emit func(id uint32) erro
 		if err := emit(id); err != nil {
 			return err
 		}
-		seen = slide(append(seen, id), o.Context)
+		r.append(id)
 	}
 	return nil
-}
-
-// slide returns tokens if they fit the context, else the last half of a context of them. Half, because
-// a text that moved on by one token each time would be read at the last position only, and at the full
-// context's cost for every token.
-func slide(tokens []uint32, context int) []uint32 {
-	if len(tokens) <= context {
-		return tokens
-	}
-	keep := max(1, context/2)
-	return tokens[:copy(tokens, tokens[len(tokens)-keep:])]
 }

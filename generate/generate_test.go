@@ -182,6 +182,56 @@ func TestContextSlidesToItsLastHalf(t *testing.T) {
 	}
 }
 
+// incremental is a model that is read token by token.
+type incremental struct {
+	*model
+	tokens []uint32
+	begins int
+}
+
+func (m *incremental) Logits([]uint32, int, []float32) error { return errors.New("all is read anew") }
+
+func (m *incremental) Begin(tokens []uint32, dst []float32) error {
+	m.begins++
+	m.tokens = slices.Clone(tokens)
+	return m.model.Logits(m.tokens, len(m.tokens)-1, dst)
+}
+
+func (m *incremental) Next(token uint32, dst []float32) error {
+	m.tokens = append(m.tokens, token)
+	return m.model.Logits(m.tokens, len(m.tokens)-1, dst)
+}
+
+// A model that is read token by token sees what every other sees, and begins anew only where the context
+// slides.
+func TestIncrementalReadingSeesTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := options()
+		o.Temperature = 0
+		o.Context = rapid.IntRange(1, 9).Draw(t, "context")
+		o.MaxTokens = rapid.IntRange(0, 20).Draw(t, "max")
+		o.Prompt = rapid.SliceOfN(rapid.Uint32Range(0, 200), 0, 12).Draw(t, "prompt")
+		whole, steps := counting(), &incremental{model: counting()}
+		for _, p := range []Predictor{whole, steps} {
+			if err := Text(context.Background(), p, o, func(uint32) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.EqualFunc(steps.seen, whole.seen, slices.Equal) {
+			t.Fatalf("the model saw %v, want %v", steps.seen, whole.seen)
+		}
+		want := 0
+		for i, seen := range whole.seen {
+			if i == 0 || len(seen) <= len(whole.seen[i-1]) {
+				want++
+			}
+		}
+		if steps.begins != want {
+			t.Fatalf("%d times begun, want %d", steps.begins, want)
+		}
+	})
+}
+
 func TestLongPromptKeepsItsEnd(t *testing.T) {
 	m, o := counting(), options()
 	o.Context, o.MaxTokens, o.Prompt = 4, 1, []uint32{1, 2, 3, 4, 5}
