@@ -38,6 +38,10 @@ func (l *listener) link() (link watch.Link, news error) {
 		}
 	}
 	_, link, err := l.ask(ctx)
+	if link == watch.Gone { // a resumed run may listen elsewhere: look for it anew
+		l.close()
+		l.bus = nil
+	}
 	return link, l.once(link, err)
 }
 
