@@ -52,7 +52,7 @@ func (r *Run) startChildren(ctx context.Context, group *sync.WaitGroup, lost cha
 			return err
 		}
 		group.Go(func() {
-			if err := child.wait(); err != nil {
+			if err := child.wait(r.warn); err != nil {
 				lost <- pipeline.WorkerLost{Worker: id, Reason: fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))}
 			}
 		})
@@ -64,41 +64,53 @@ func (r *Run) startChildren(ctx context.Context, group *sync.WaitGroup, lost cha
 type child struct {
 	command *exec.Cmd
 	stdin   io.Closer // open as long as this process lives: the child ends with it
-	log     io.Closer
+	log     io.Closer // nil: nobody reads what it logs
 }
 
 func (r *Run) startChild(ctx context.Context, id pipeline.WorkerID) (*child, error) {
-	log, err := telemetry.OpenFile(r.env.FS, r.logPath(string(id)))
-	if err != nil {
-		return nil, err
-	}
 	arguments := append(r.env.Crew.Command[1:len(r.env.Crew.Command):len(r.env.Crew.Command)],
 		"--creds", filepath.Join(r.Dir, workerKeyFile), "--id", string(id), "--end-with-input")
 	c := exec.CommandContext(ctx, r.env.Crew.Command[0], arguments...)
-	c.Stderr = log
+	started := &child{command: c}
+	if log, err := telemetry.OpenFile(r.env.FS, r.logPath(string(id))); err == nil {
+		c.Stderr, started.log = log, log
+	} else {
+		r.warn(err) // the bus has the lines too
+	}
 	c.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(threadsEach(r.Start.Workers)))
 	detach(c)
-	stdin, err := c.StdinPipe()
-	if err == nil {
+	var err error
+	if started.stdin, err = c.StdinPipe(); err == nil {
 		err = c.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting worker %s: %w", id, err), log.Close())
+		return nil, errors.Join(fmt.Errorf("starting worker %s: %w", id, err), started.closeLog())
 	}
-	return &child{command: c, stdin: stdin, log: log}, nil
+	return started, nil
 }
 
 // threadsEach shares this machine's processors among the workers.
 func threadsEach(workers int) int { return max(1, runtime.GOMAXPROCS(0)/workers) }
 
 // wait returns when the process has ended: nil when it left a run that has ended.
-func (c *child) wait() error {
+// What its log has lost is a warning.
+func (c *child) wait(warn func(error)) error {
 	err := c.command.Wait()
 	_ = c.stdin.Close() // nobody reads it any more
-	if c.command.ProcessState.ExitCode() == ExitStopped {
-		err = nil
+	if err := c.closeLog(); err != nil {
+		warn(err)
 	}
-	return errors.Join(err, c.log.Close())
+	if code := c.command.ProcessState.ExitCode(); code == 0 || code == ExitStopped {
+		return nil // an error would be about its log
+	}
+	return err
+}
+
+func (c *child) closeLog() error {
+	if c.log == nil {
+		return nil
+	}
+	return c.log.Close()
 }
 
 // ExitStopped is the exit code of a worker that left because the run ended before its

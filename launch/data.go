@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -51,7 +52,8 @@ func readTokenizer(set *arrowfile.Dataset) (*Data, error) {
 	}, nil
 }
 
-// plan checks a job against the dataset it names. The path is made absolute, so that
+// plan checks a job against the dataset it names, all of which it reads: a flipped bit
+// would else be trained on. The path is made absolute, so that
 // the run can be resumed from any folder.
 func plan(fsys vfs.FS, spec pipeline.JobSpec) (*pipeline.Plan, *Data, error) {
 	path, err := filepath.Abs(spec.Data.Path)
@@ -64,6 +66,9 @@ func plan(fsys vfs.FS, spec pipeline.JobSpec) (*pipeline.Plan, *Data, error) {
 	}
 	spec.Data.Path = path
 	p, err := pipeline.NewPlan(spec, data.Info)
+	if err == nil { // else the cheaper check has failed
+		err = data.VerifySums(context.Background())
+	}
 	if err != nil {
 		_ = data.Close()
 		return nil, nil, err

@@ -15,6 +15,9 @@ type Environment struct {
 	Version string
 	// Notify is told what happens in a run, in order, from one goroutine at a time.
 	Notify func(pipeline.Notice)
+	// Warn is told what does not end the run, such as a log that cannot be written; nil:
+	// nobody is told.
+	Warn func(error)
 	// Stop carries a reason to end the run at the last confirmed state.
 	Stop <-chan string
 	// Crew says who computes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"andrea/pipeline/transport/natsbus"
 	"andrea/pipeline/wire"
 	"andrea/telemetry"
+	"andrea/vfs"
 )
 
 // Roles of the embedded server, each with its own key.
@@ -32,20 +34,34 @@ const connectTime = 10 * time.Second
 // process is one side's connections and log.
 type process struct {
 	log     *telemetry.Log
+	file    vfs.File    // of the log; nil: there is none
+	warn    func(error) // is told what went wrong with the log; nil: nobody is
 	control transport.Bus
 	bulk    transport.Bus                 // tensors and tokens, so that a control message never queues behind them
 	logBus  atomic.Pointer[transport.Bus] // control, once the log may use it
-	closers []func() error                // of the log's file and the connections, in the order of opening
+	closers []func() error                // of the connections, in the order of opening
 }
 
-// close ends the log while the bus can still take its last lines, then the rest.
+// close ends the log while the bus can still take its last lines, then the
+// connections. What the log has lost is no error of the process.
 func (p *process) close() error {
+	if err := p.closeLog(); err != nil && p.warn != nil {
+		p.warn(err)
+	}
+	var errs []error
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		errs = append(errs, p.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func (p *process) closeLog() error {
 	var errs []error
 	if p.log != nil {
 		errs = append(errs, p.log.Close())
 	}
-	for i := len(p.closers) - 1; i >= 0; i-- {
-		errs = append(errs, p.closers[i]())
+	if p.file != nil {
+		errs = append(errs, p.file.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -161,19 +177,26 @@ func (p *process) connect(ctx context.Context, o natsbus.ConnOptions, name strin
 	return nil
 }
 
-// openLog starts a side's log.
-func (r *Run) openLog(role string, p *process) error {
-	file, err := telemetry.OpenFile(r.env.FS, r.logPath(role))
-	if err != nil {
-		return err
+// openLog starts a side's log. Where its file cannot be opened the bus alone has the
+// lines: a log is not worth a run.
+func (r *Run) openLog(role string, p *process) (err error) {
+	p.warn = r.warn
+	to := telemetry.File(unsynced{io.Discard})
+	if p.file, err = telemetry.OpenFile(r.env.FS, r.logPath(role)); err == nil {
+		to = p.file
+	} else {
+		p.file = nil
+		r.warn(err)
 	}
-	log, err := telemetry.New(telemetry.Options{Run: r.Plan.Spec.Name, Process: role, File: file, Publish: p.publish})
-	if err != nil {
-		return errors.Join(err, file.Close())
+	p.log, err = telemetry.New(telemetry.Options{Run: r.Plan.Spec.Name, Process: role, File: to, Publish: p.publish})
+	return err
+}
+
+// warn tells what does not end the run.
+func (r *Run) warn(err error) {
+	if r.env.Warn != nil {
+		r.env.Warn(err)
 	}
-	p.log = log
-	p.closers = append(p.closers, file.Close)
-	return nil
 }
 
 // close ends both sides, then the server.

@@ -48,7 +48,7 @@ func Open(env Environment, dir, dataPath string) (*Run, error) {
 	}
 	p, data, err := plan(env.FS, spec)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, jobFile), err)
 	}
 	return open(env, dir, p, data, func() error { return nil })
 }
@@ -92,10 +92,12 @@ func (r *Run) read() (err error) {
 	}
 	r.Start = pipeline.Start{Journal: r.journal.Journal, Workers: max(1, r.env.Crew.Workers)}
 	r.restored, r.Damaged, err = r.store.Newest(r.accept)
-	if errors.Is(err, dirstore.ErrNone) {
+	switch {
+	case errors.Is(err, errForeign):
+		return fmt.Errorf("opening the run %s: it has checkpoints, but none that belongs to its other files: %w", r.Dir, err)
+	case errors.Is(err, dirstore.ErrNone):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	m := r.restored.Manifest()
@@ -103,18 +105,30 @@ func (r *Run) read() (err error) {
 	return nil
 }
 
+// errForeign marks an intact checkpoint that does not belong to the run. No crash
+// leaves such a one: somebody has changed or mixed up files, and a run that began again
+// at step 0 would replace the checkpoints.
+var errForeign = errors.New("checkpoint of another run")
+
+// foreign is an error that wraps errForeign and does not say so.
+type foreign struct{ error }
+
+func (foreign) Is(target error) bool { return target == errForeign }
+
 // accept refuses a checkpoint that is not of this run.
 func (r *Run) accept(m checkpoints.Manifest) error {
 	job, err := pipeline.ParseJobSpec([]byte(m.Job))
 	if err != nil {
-		return fmt.Errorf("its job spec cannot be read: %w", err)
+		return foreign{fmt.Errorf("its job spec cannot be read: %w", err)}
 	}
 	job.Data.Path = r.Plan.Spec.Data.Path // the dataset may have moved; its fingerprint has not
-	switch {
+	switch now := r.Plan.Dataset.Fingerprint; {
 	case string(job.Marshal()) != string(r.Plan.Spec.Marshal()):
-		return fmt.Errorf("it was trained by another job spec than %s: restore that file, or start a new run", jobFile)
+		return foreign{fmt.Errorf("it was trained by another job spec than %s: restore that file, or start a new run", jobFile)}
+	case m.Data.Fingerprint != now:
+		return foreign{fmt.Errorf("it was trained on the dataset with fingerprint %.16s: %s has %.16s: give the run's dataset with --data", m.Data.Fingerprint, job.Data.Path, now)}
 	case int64(m.Step) > r.journal.Last() || m.RecordDigest != r.journal.CommitDigest(int64(m.Step)):
-		return fmt.Errorf("its record is not in %s: the files belong to different runs", journalFile)
+		return foreign{fmt.Errorf("its record is not in %s: the files belong to different runs, or the journal was cut: restore it from a copy", journalFile)}
 	}
 	return nil
 }

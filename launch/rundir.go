@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"andrea/checkpoints/dirstore"
 	"andrea/pipeline"
 	"andrea/pipeline/runner"
 	"andrea/vfs"
@@ -31,6 +32,9 @@ func createDir(fsys vfs.FS, dir string, spec pipeline.JobSpec) error {
 	case exists:
 		return fail(errors.New("there is a run already: go on with it by 'andrea resume', or choose another folder with --run"))
 	}
+	if err := checkUnused(fsys, dir); err != nil {
+		return fail(err)
+	}
 	if err := makeFolders(fsys, dir); err != nil {
 		return fail(err)
 	}
@@ -41,6 +45,26 @@ func createDir(fsys vfs.FS, dir string, spec pipeline.JobSpec) error {
 		return fail(err)
 	}
 	return nil
+}
+
+// checkUnused fails when a folder without a job holds what only a run leaves behind: it
+// has lost its job, and a new run would take its records and checkpoints for its own.
+func checkUnused(fsys vfs.FS, dir string) error {
+	lost := func(what string) error {
+		return fmt.Errorf("it has %s, but no %s: restore that file (every checkpoint's manifest.json holds its text), or choose another folder with --run", what, jobFile)
+	}
+	info, err := fsys.Stat(filepath.Join(dir, journalFile))
+	if err == nil && info.Size() > 0 {
+		return lost("a " + journalFile)
+	}
+	steps, listErr := dirstore.Open(fsys, filepath.Join(dir, checkpointsDir)).List()
+	if listErr == nil && len(steps) > 0 {
+		return lost("checkpoints")
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, listErr)
 }
 
 // makeFolders makes the folders inside a run's folder that are missing.

@@ -58,7 +58,7 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	environment.Crew = launch.Crew{Workers: f.workers, Elsewhere: true}
 	run, err := f.open(o, environment)
 	if err != nil {
-		return badInput(err)
+		return inputOrDisk(err)
 	}
 	show.note("workers join with: andrea worker --creds %s/worker.json", run.Dir)
 	return trainRun(o, run, guard, show)

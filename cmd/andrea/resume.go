@@ -49,6 +49,11 @@ func findRun(fsys vfs.FS, name string) (string, error) {
 			return dir, nil
 		}
 	}
+	for _, dir := range []string{filepath.Clean(name), filepath.Join("runs", name)} {
+		if info, err := fsys.Stat(dir); err == nil && info.IsDir() {
+			return "", fmt.Errorf("looking for the run %s: the folder %s has no job.yaml, which makes it a run: restore that file (every checkpoint's manifest.json holds its text), or name another folder", name, dir)
+		}
+	}
 	return "", fmt.Errorf("looking for the run %s: neither it nor runs/%s is the folder of a run: 'ls runs' lists them", name, name)
 }
 
@@ -71,7 +76,7 @@ func resume(ctx context.Context, o outside, name, data string, json bool, worker
 	environment.Crew = o.crew(workers)
 	run, err := launch.Open(environment, dir, data)
 	if err != nil {
-		return badInput(err)
+		return inputOrDisk(err)
 	}
 	for _, d := range run.Damaged {
 		show.note("the checkpoint of step %d is passed over: %v", d.Step, d.Reason)
@@ -97,11 +102,13 @@ func trainRun(o outside, run *launch.Run, guard *guard, show *screen) error {
 	show.Train(run.Plan.Spec.Steps)
 	guard.train()
 	outcome, err := run.Train()
-	err = errors.Join(err, run.Close())
+	closeErr := run.Close()
 	debug.FreeOSMemory() // of the run's engine, before the sample opens one
 	if err != nil {
-		return err
+		return inputOrDisk(errors.Join(err, closeErr))
 	}
+	outcome.Err = errors.Join(outcome.Err, closeErr)
+	outcome.Complete = outcome.Complete && closeErr == nil
 	show.summary(o, run, outcome)
 	switch {
 	case outcome.Err != nil:

@@ -38,7 +38,7 @@ func (s *screen) note(format string, args ...any) { s.Note(fmt.Sprintf(format, a
 
 // environment is what a run works with under this command.
 func (s *screen) environment(o outside, g *guard) launch.Environment {
-	return launch.Environment{FS: o.fs, Engine: o.engine, Version: version(), Notify: s.Notice, Stop: g.stop}
+	return launch.Environment{FS: o.fs, Engine: o.engine, Version: version(), Notify: s.Notice, Stop: g.stop, Warn: func(err error) { s.Warn(err.Error()) }}
 }
 
 // prepared says what became of the text.

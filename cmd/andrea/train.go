@@ -137,7 +137,7 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	environment.Crew = o.crew(f.workers)
 	run, err := launch.Create(environment, dir, spec)
 	if err != nil {
-		return badInput(err)
+		return inputOrDisk(err)
 	}
 	show.note("%s", strings.TrimSpace(string(run.Plan.Spec.Marshal())))
 	return trainRun(o, run, guard, show)
@@ -162,7 +162,7 @@ func (f *trainFlags) prepare(ctx context.Context, o outside, spec *pipeline.JobS
 	}
 	result, err := prepare.Text(ctx, prepare.Options{FS: o.fs, Paths: f.text, Tokenizer: tokens, Out: "tokens", Progress: show.Phase})
 	if err != nil {
-		return badInput(err)
+		return inputOrDisk(err)
 	}
 	spec.Data.Path = result.Dir
 	show.prepared(result)

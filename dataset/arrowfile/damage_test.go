@@ -292,3 +292,31 @@ func TestVerifyStopsOnCancel(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Opening does not read tokens: VerifySums finds what it cannot see, in every shard.
+func TestVerifySums(t *testing.T) {
+	fsys, _ := small(t)
+	sums := func() error {
+		d := must[*Dataset](t)(Open(fsys, dir))
+		return errors.Join(d.VerifySums(t.Context()), d.Close())
+	}
+	if err := sums(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{shardName(0), shardName(1)} {
+		data := readFile(t, fsys, name)
+		flipped := slices.Clone(data)
+		d := must[*Dataset](t)(Open(fsys, dir))
+		at := d.batches[0].values
+		if name == shardName(1) {
+			at = d.batches[len(d.batches)-1].values
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		flipped[at] ^= 1
+		writeFile(t, fsys, name, flipped)
+		mustName(t, sums(), name, "SHA-256")
+		writeFile(t, fsys, name, data)
+	}
+}
