@@ -1,6 +1,6 @@
 package cpuengine
 
-import "unsafe"
+import "andrea/cpuengine/internal/kernel"
 
 // lineFloats is a cache line in float32 elements: what slices of an arena are
 // aligned to, and the width of the widest vector.
@@ -13,12 +13,8 @@ type arena struct {
 	used  int // float32 elements handed out, padding included
 }
 
-// newArena allocates a block of n elements that starts on a cache line.
-func newArena(n int) *arena {
-	block := make([]float32, n+lineFloats)
-	misaligned := int(uintptr(unsafe.Pointer(unsafe.SliceData(block))) / 4 % lineFloats)
-	return &arena{block: block[(lineFloats-misaligned)%lineFloats:]}
-}
+// newArena allocates a block of n elements.
+func newArena(n int) *arena { return &arena{block: kernel.Floats(n)} }
 
 // floats returns the next n elements, zero and aligned to a cache line; nil when
 // the arena only counts.

@@ -66,7 +66,7 @@ func Bytes(c model.Config, o Options) (int64, error) {
 // What package kernel allocates to pack matrices, rounded up: its buffers have a
 // fixed size.
 const (
-	sharedPacking = 5 << 19 // bytes
+	sharedPacking = 4 << 20 // bytes
 	workerPacking = 3 << 18 // bytes per worker
 )
 
@@ -75,7 +75,7 @@ func bytesOf(c model.Config, o Options) int64 {
 	place(&count, c, o)
 	losses, prompt := int64(o.Microbatch)*int64(c.Context)*8, int64(c.Context+1)*4
 	packing := sharedPacking + int64(o.Threads)*workerPacking
-	return int64(count.used+lineFloats)*4 + losses + prompt + packing
+	return kernel.FloatsBytes(count.used) + losses + prompt + packing
 }
 
 // check lists the faults of the options and settles the number of threads.

@@ -48,19 +48,16 @@ type scratch struct {
 
 // NewGemm returns a Gemm with buffers for every worker of the pool, which stays the caller's.
 func NewGemm(path *Path, p *pool.Pool) *Gemm {
-	g := &Gemm{
-		path:  path,
-		pool:  p,
-		slab:  make([]float32, blockK*blockN),
-		local: make([]scratch, p.Workers()),
+	const slab, local, block = blockK * blockN, blockK * localBlockN, blockM * blockK
+	tail, tile := path.rows*blockK, path.rows*3*path.lanes
+	memory := Floats(slab + p.Workers()*(local+block+tail+tile))
+	next := func(n int) (part []float32) {
+		part, memory = memory[:n:n], memory[n:]
+		return part
 	}
+	g := &Gemm{path: path, pool: p, slab: next(slab), local: make([]scratch, p.Workers())}
 	for i := range g.local {
-		g.local[i] = scratch{
-			slab: make([]float32, blockK*localBlockN),
-			a:    make([]float32, blockM*blockK),
-			tail: make([]float32, path.rows*blockK),
-			tile: make([]float32, path.rows*3*path.lanes),
-		}
+		g.local[i] = scratch{slab: next(local), a: next(block), tail: next(tail), tile: next(tile)}
 	}
 	g.pack, g.mul = g.packPiece, g.mulPiece
 	return g
