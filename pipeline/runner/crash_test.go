@@ -2,7 +2,6 @@ package runner_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -50,6 +49,7 @@ func TestACrashInEveryOperationOfARun(t *testing.T) {
 			return
 		}
 		after := before.CrashRandom(uint64(k))
+		mustOpen(t, after, k)
 		r.mustGoOn(t, after, k, want)
 	}
 }
@@ -69,24 +69,31 @@ func TestADiskErrorInEveryOperationOfARun(t *testing.T) {
 			return
 		}
 		fsys.Inject(nil)
-		r.mustGoOn(t, fsys, k, want)
+		mustOpen(t, fsys, k)
+		if k%3 == 0 { // the crashes above resume after every operation
+			r.mustGoOn(t, fsys, k, want)
+		}
+	}
+}
+
+// mustOpen opens what a fault in operation k has left: no checkpoint is damaged.
+func mustOpen(t *testing.T, fsys *crashfs.FS, k int) {
+	t.Helper()
+	f, err := open(fsys)
+	if err != nil {
+		t.Fatalf("operation %d: %v", k, err)
+	}
+	if len(f.damaged) > 0 {
+		t.Fatalf("operation %d: a checkpoint is damaged: %v", k, f.damaged)
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // mustGoOn resumes a run that a fault in operation k has ended.
 func (r *rig) mustGoOn(t *testing.T, fsys *crashfs.FS, k int, want string) {
 	t.Helper()
-	f, err := open(fsys)
-	if err != nil {
-		t.Fatalf("operation %d: %v", k, err)
-	}
-	damaged := fmt.Sprint(f.damaged)
-	if err := f.close(); err != nil {
-		t.Fatal(err)
-	}
-	if len(f.damaged) > 0 {
-		t.Fatalf("operation %d: a checkpoint is damaged: %s", k, damaged)
-	}
 	said, err := r.train(t, fsys, nil)
 	if err != nil {
 		t.Fatalf("operation %d: the resumed run: %v", k, err)

@@ -323,6 +323,7 @@ func TestLostMessagesAreRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	want := r.reference(t)
+	var mu sync.Mutex // coordinator and worker send at the same time
 	lost := map[string]bool{}
 	// lose loses the first message of each wanted kind.
 	lose := func(kinds ...string) func(string, []byte) bool {
@@ -332,6 +333,8 @@ func TestLostMessagesAreRepeated(t *testing.T) {
 				t.Error(err)
 				return false
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			kind := reflect.TypeOf(c.Message).Name()
 			if lost[kind] || !slices.Contains(kinds, kind) {
 				return false
