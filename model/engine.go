@@ -61,12 +61,15 @@ func (l Loss) Mean() float64 { return l.Sum / float64(l.Tokens) }
 
 // Hyper is what AdamW needs for one step, settled once by the coordinator.
 type Hyper struct {
-	LR                       float32
-	Beta1, OneMinusBeta1     float32
-	Beta2, OneMinusBeta2     float32
-	Correction1, Correction2 float32 // 1 - beta^t
-	Eps                      float32
-	Decay                    float32 // for tensors with Decay; 0 for the others
+	LR            float32 `json:"lr"`
+	Beta1         float32 `json:"beta1"`
+	OneMinusBeta1 float32 `json:"one_minus_beta1"`
+	Beta2         float32 `json:"beta2"`
+	OneMinusBeta2 float32 `json:"one_minus_beta2"`
+	Correction1   float32 `json:"correction1"` // 1 - beta1^t
+	Correction2   float32 `json:"correction2"` // 1 - beta2^t
+	Eps           float32 `json:"eps"`
+	Decay         float32 `json:"decay"` // for tensors with Decay; 0 for the others
 }
 
 // Slots is the number of gradient slots that folding a tree of lanes needs:

@@ -33,7 +33,8 @@ func normal(key, e uint64) float64 {
 	return math.Sqrt(-2*numeric.Log(u)) * numeric.Cos(2*math.Pi*v)
 }
 
-// uniform maps 53 bits to the middle of one of 2^53 equal parts of (0, 1).
+// uniform maps 53 bits to the middle of one of 2^53 equal parts of (0, 1]; above 1/2
+// the middle is rounded to a border, so 1 can occur, for which normal gives 0.
 func uniform(x uint64) float64 { return (float64(x>>11) + 0.5) * 0x1p-53 }
 
 // mix64 is a bijective mix of 64 bits (the constants of SplitMix64; Steele, Lea

@@ -191,7 +191,7 @@ func (c *coordinator) writeIntent(e pipeline.WriteIntent) {
 
 func (c *coordinator) writeCommit(e pipeline.WriteCommit) {
 	record := e.Record
-	record.Seconds = time.Since(c.lastStep).Seconds()
+	record.Seconds = max(time.Since(c.lastStep), time.Microsecond).Seconds() // some clocks are coarse
 	record.TokensPerSecond = float64(record.Tokens) / record.Seconds
 	if err := c.Journal.WriteCommit(record); err != nil {
 		c.results = append(c.results, pipeline.DiskFailed{Err: err})
