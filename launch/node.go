@@ -66,12 +66,13 @@ func (p *process) closeLog() error {
 	return errors.Join(errs...)
 }
 
-// publish sends a log line; before there is a connection the file alone has it.
+// publish sends a log line. Before there is a connection nobody can listen, and the
+// file alone has it.
 func (p *process) publish(subject string, line []byte) error {
 	if bus := p.logBus.Load(); bus != nil {
 		return (*bus).Publish(subject, line)
 	}
-	return transport.ErrDisconnected
+	return nil
 }
 
 // node is the embedded server and the sides of a run that are in this process.
@@ -102,7 +103,7 @@ func (r *Run) fillNode(n *node) (err error) {
 		return err
 	}
 	if r.workerHere() {
-		if err := r.openLog(roleWorker, &n.worker); err != nil {
+		if err := r.openLog(string(localWorker), &n.worker); err != nil {
 			return err
 		}
 	}

@@ -59,12 +59,12 @@ func TestLogsOfACompleteRun(t *testing.T) {
 		args []string
 		keep func(message) bool
 	}{
-		{[]string{"--process", "worker"}, func(m message) bool { return m.Process == "worker" }},
-		{[]string{"--process", "worker", "--process", "coordinator"}, func(message) bool { return true }},
+		{[]string{"--process", "local"}, func(m message) bool { return m.Process == "local" }},
+		{[]string{"--process", "local", "--process", "coordinator"}, func(message) bool { return true }},
 		{[]string{"--level", "warn"}, func(m message) bool { return m.Level == "warn" || m.Level == "error" }},
 		{[]string{"--step", "7"}, func(m message) bool { return m.Step == 7 }},
 		{[]string{"--step", "5-10"}, func(m message) bool { return m.Step >= 5 && m.Step <= 10 }},
-		{[]string{"--step", "5-10", "--process", "worker"}, func(m message) bool { return m.Step >= 5 && m.Step <= 10 && m.Process == "worker" }},
+		{[]string{"--step", "5-10", "--process", "local"}, func(m message) bool { return m.Step >= 5 && m.Step <= 10 && m.Process == "local" }},
 	} {
 		got := p.messages(c.args...)
 		for _, m := range got {
@@ -88,7 +88,7 @@ func TestLogsOfACompleteRun(t *testing.T) {
 // among the other lines.
 func (p place) damageLogs() {
 	p.t.Helper()
-	const worker = "runs/demo/logs/worker.jsonl"
+	const worker = "runs/demo/logs/local.jsonl"
 	whole := p.run("", "logs", "demo").stdout
 	before := p.read(worker)
 	p.write(worker, strings.Repeat("x", 1<<20)+"\n"+"\x00\x1b[2J\n"+before+`{"ts":"20`)
@@ -117,7 +117,7 @@ func (p place) damageLogs() {
 func TestLogsRefusesBadUsage(t *testing.T) {
 	p := newPlace(t)
 	p.write("runs/demo/job.yaml", "")
-	p.write("runs/demo/logs/worker.jsonl", "")
+	p.write("runs/demo/logs/local.jsonl", "")
 	for _, c := range []struct {
 		args []string
 		want string
