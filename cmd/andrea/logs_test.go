@@ -127,7 +127,7 @@ func TestLogsRefusesBadUsage(t *testing.T) {
 		{[]string{"demo", "--level", "loud"}, "loud"},
 		{[]string{"demo", "--step", "5-3"}, "5-3"},
 		{[]string{"demo", "--level", "loud", "--step", "x"}, `"x"`},
-		{[]string{"demo", "--process", "nobody"}, "logs of: worker"},
+		{[]string{"demo", "--process", "nobody"}, "logs of: local"},
 	} {
 		r := p.run("", append([]string{"logs"}, c.args...)...)
 		if r.code != 2 || !strings.Contains(r.stderr, c.want) || r.stdout != "" {
