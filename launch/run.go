@@ -121,12 +121,10 @@ func (r *Run) accept(m checkpoints.Manifest) error {
 	if err != nil {
 		return foreign{fmt.Errorf("its job spec cannot be read: %w", err)}
 	}
-	job.Data.Path = r.Plan.Spec.Data.Path // the dataset may have moved; its fingerprint has not
-	switch now := r.Plan.Dataset.Fingerprint; {
+	job.Data.Path = r.Plan.Spec.Data.Path // the dataset may have moved; its fingerprint is pinned
+	switch {
 	case string(job.Marshal()) != string(r.Plan.Spec.Marshal()):
 		return foreign{fmt.Errorf("it was trained by another job spec than %s: restore that file, or start a new run", jobFile)}
-	case m.Data.Fingerprint != now:
-		return foreign{fmt.Errorf("it was trained on the dataset with fingerprint %.16s: %s has %.16s: give the run's dataset with --data", m.Data.Fingerprint, job.Data.Path, now)}
 	case int64(m.Step) > r.journal.Last() || m.RecordDigest != r.journal.CommitDigest(int64(m.Step)):
 		return foreign{fmt.Errorf("its record is not in %s: the files belong to different runs, or the journal was cut: restore it from a copy", journalFile)}
 	}

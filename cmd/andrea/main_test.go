@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,11 +56,26 @@ func faulty(fault string, args []string) int {
 		panic(err)
 	}
 	engine, err := launch.CPU("", 0)
-	o := outside{fs: vfs.OS, engine: engine, engineErr: err, stdout: os.Stdout, stderr: os.Stderr, signals: make(chan os.Signal, 2)}
+	self, selfErr := os.Executable()
+	if selfErr != nil {
+		panic(selfErr)
+	}
+	o := outside{
+		fs: vfs.OS, engine: engine, engineErr: err, stdout: os.Stdout, stderr: os.Stderr,
+		signals: make(chan os.Signal, 2), self: []string{self},
+	}
 	signal.Notify(o.signals, os.Interrupt, syscall.SIGTERM)
 	switch event {
 	case "accumulate":
 		o.engine.Open = terminateInAccumulate(engine.Open, n)
+	case "kill-operation":
+		o.fs = &countingFS{FS: vfs.OS, before: killAt(n)}
+	case "kill-engine":
+		o.engine.Open = counting(engine.Open, killAt(n))
+	case "kill-worker-1":
+		if slices.Contains(args, "worker-1") {
+			o.engine.Open = counting(engine.Open, killAt(n))
+		}
 	case "before-rename":
 		o.fs = &killingFS{FS: vfs.OS, at: n, before: true}
 	case "after-rename":
