@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"andrea/cpuengine"
+	"andrea/model"
+)
+
+// Training is whole steps of one microbatch: forward, backward, clip and update.
+type Training struct {
+	Variant     string
+	Windows     int     // of the microbatch
+	Tokens      int     // of a step
+	FLOPs       float64 // useful ones of a step, by model.Config.FLOPsPerToken
+	EngineBytes int64   // what the engine allocates
+	PeakBytes   int64   // most memory of the process so far; 0: this system does not say
+	Parts       []Part
+	Timing
+}
+
+// Part is where time goes in a step.
+type Part struct {
+	Name    string
+	Seconds float64 // mean of a step
+}
+
+// stepHyper is a step's update; the values decide no time.
+var stepHyper = model.Hyper{
+	LR: 1e-4, Beta1: 0.9, OneMinusBeta1: 0.1, Beta2: 0.95, OneMinusBeta2: 0.05,
+	Correction1: 0.1, Correction2: 0.05, Eps: 1e-8, Decay: 0.1,
+}
+
+// open returns an engine with the initial weights of a variant, and a batch for it. It gives
+// back the memory of the engine before, so that the peak is this one's.
+func open(m *meter, c model.Config, windows int) (*cpuengine.Engine, model.Batch, error) {
+	debug.FreeOSMemory()
+	e, err := cpuengine.New(c, cpuengine.Options{Microbatch: windows, Slots: 1, Threads: m.bench.Threads(), Path: m.bench.Path()})
+	if err != nil {
+		return nil, model.Batch{}, err
+	}
+	layout := model.NewLayout(c)
+	w, zero := make([]float32, model.BucketSize), make([]float32, model.BucketSize)
+	for i := range layout.Buckets() {
+		lo, hi := layout.Bucket(i)
+		layout.InitBucket(1, i, w[:hi-lo])
+		if err := e.Load(i, w[:hi-lo], zero[:hi-lo], zero[:hi-lo]); err != nil {
+			return nil, model.Batch{}, err
+		}
+	}
+	b := model.Batch{Windows: windows, T: c.Context, Tokens: make([]uint32, windows*(c.Context+1))}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range b.Tokens {
+		b.Tokens[i] = uint32(r.IntN(c.Vocab))
+	}
+	return e, b, nil
+}
+
+// trainer makes steps of one microbatch, always the same.
+type trainer struct {
+	engine  *cpuengine.Engine
+	batch   model.Batch
+	buckets int
+	clip    time.Duration // spent on sums of squares so far, which the engine does not count
+}
+
+// train times steps of a variant.
+func train(m *meter, s subject, windows int) (Training, error) {
+	e, batch, err := open(m, s.config, windows)
+	if err != nil {
+		return Training{}, err
+	}
+	defer e.Close()
+	t := &trainer{engine: e, batch: batch, buckets: model.NewLayout(s.config).Buckets()}
+	steps, before := 0, []Part(nil)
+	timing, err := m.time(s.budget, func() error {
+		if steps++; steps == 2 { // the first one only touches the memory
+			before = t.parts()
+		}
+		return t.step()
+	})
+	if err != nil {
+		return Training{}, fmt.Errorf("training %s for a moment: %w", s.config.Variant, err)
+	}
+	tokens := windows * batch.T
+	return Training{
+		Variant: s.config.Variant, Windows: windows, Tokens: tokens,
+		FLOPs:       float64(tokens) * float64(s.config.FLOPsPerToken()),
+		EngineBytes: e.Info().Bytes, PeakBytes: peakBytes(),
+		Parts: between(before, t.parts(), steps-1), Timing: timing,
+	}, nil
+}
+
+// step is one optimizer update as a run of one lane makes it.
+func (t *trainer) step() error {
+	if err := t.engine.Zero(0); err != nil {
+		return err
+	}
+	loss, err := t.engine.Accumulate(0, t.batch)
+	if err != nil {
+		return err
+	}
+	start, squares := time.Now(), 0.0
+	for bucket := range t.buckets {
+		s, err := t.engine.SumSquares(0, bucket)
+		if err != nil {
+			return err
+		}
+		squares += s
+	}
+	t.clip += time.Since(start)
+	tokens := float64(loss.Tokens)
+	scale := min(1, tokens/math.Sqrt(squares)) / tokens // clips the mean gradient's norm at 1
+	_, err = t.engine.Update(0, float32(scale), stepHyper)
+	return err
+}
+
+// parts is where the time went so far.
+func (t *trainer) parts() []Part {
+	p := t.engine.Parts()
+	return []Part{
+		{"matmul", p.MatMul.Seconds()},
+		{"attention", p.Attention.Seconds()},
+		{"pointwise", p.Pointwise.Seconds()},
+		{"cross_entropy", p.CrossEntropy.Seconds()},
+		{"clip", t.clip.Seconds()},
+		{"optimizer", p.Optimizer.Seconds()},
+	}
+}
+
+// between is the mean of so many steps between two readings of the parts.
+func between(before, after []Part, steps int) []Part {
+	mean := make([]Part, len(after))
+	for i := range mean {
+		mean[i] = Part{after[i].Name, (after[i].Seconds - before[i].Seconds) / float64(steps)}
+	}
+	return mean
+}
