@@ -8,6 +8,11 @@ import (
 	"andrea/vfs"
 )
 
+// onFile is a countingFS's function that does not care what is done.
+func onFile(before func() error) func(kind, path string) error {
+	return func(string, string) error { return before() }
+}
+
 // killAt kills this process in the n-th call of the result, from 1, before anything is
 // done.
 func killAt(n int) func() error {
@@ -20,80 +25,87 @@ func killAt(n int) func() error {
 	}
 }
 
-// countingFS calls before before every operation that changes something, on files too;
-// its error becomes that of the operation.
+// countingFS calls before before every operation that changes something, on files too,
+// with its kind and path; its error becomes that of the operation.
 type countingFS struct {
 	vfs.FS
-	before func() error
+	before func(kind, path string) error
 }
 
 func (c *countingFS) Create(path string, perm fs.FileMode) (vfs.File, error) {
-	return c.file(func() (vfs.File, error) { return c.FS.Create(path, perm) })
+	return c.file(path, func() (vfs.File, error) { return c.FS.Create(path, perm) })
 }
 
 func (c *countingFS) CreateExclusive(path string, perm fs.FileMode) (vfs.File, error) {
-	return c.file(func() (vfs.File, error) { return c.FS.CreateExclusive(path, perm) })
+	return c.file(path, func() (vfs.File, error) { return c.FS.CreateExclusive(path, perm) })
 }
 
 func (c *countingFS) OpenAppend(path string) (vfs.File, error) {
-	return c.file(func() (vfs.File, error) { return c.FS.OpenAppend(path) })
+	return c.file(path, func() (vfs.File, error) { return c.FS.OpenAppend(path) })
 }
 
-func (c *countingFS) file(open func() (vfs.File, error)) (vfs.File, error) {
-	if err := c.before(); err != nil {
+func (c *countingFS) file(path string, open func() (vfs.File, error)) (vfs.File, error) {
+	if err := c.before("create", path); err != nil {
 		return nil, err
 	}
 	f, err := open()
 	if err != nil {
 		return nil, err
 	}
-	return &countingFile{f, c.before}, nil
+	return &countingFile{f, path, c.before}, nil
 }
 
 func (c *countingFS) Rename(oldPath, newPath string) error {
-	return c.do(func() error { return c.FS.Rename(oldPath, newPath) })
+	if err := c.before("rename", newPath); err != nil {
+		return err
+	}
+	return c.FS.Rename(oldPath, newPath)
 }
 
 func (c *countingFS) Remove(path string) error {
-	return c.do(func() error { return c.FS.Remove(path) })
+	if err := c.before("remove", path); err != nil {
+		return err
+	}
+	return c.FS.Remove(path)
 }
 
 func (c *countingFS) MkdirAll(path string) error {
-	return c.do(func() error { return c.FS.MkdirAll(path) })
+	if err := c.before("mkdir", path); err != nil {
+		return err
+	}
+	return c.FS.MkdirAll(path)
 }
 
 func (c *countingFS) SyncDir(path string) error {
-	return c.do(func() error { return c.FS.SyncDir(path) })
-}
-
-func (c *countingFS) do(operation func() error) error {
-	if err := c.before(); err != nil {
+	if err := c.before("syncdir", path); err != nil {
 		return err
 	}
-	return operation()
+	return c.FS.SyncDir(path)
 }
 
 type countingFile struct {
 	vfs.File
-	before func() error
+	path   string
+	before func(kind, path string) error
 }
 
 func (f *countingFile) Write(b []byte) (int, error) {
-	if err := f.before(); err != nil {
-		return 0, err
+	if err := f.before("write", f.path); err != nil {
+		n, _ := f.File.Write(b[:len(b)/2]) // as a full disk may
+		return n, err
 	}
 	return f.File.Write(b)
 }
 
 func (f *countingFile) WriteAt(b []byte, at int64) (int, error) {
-	if err := f.before(); err != nil {
+	if err := f.before("write", f.path); err != nil {
 		return 0, err
 	}
 	return f.File.WriteAt(b, at)
 }
 
 func (f *countingFile) Sync() error {
-	if err := f.before(); err != nil {
+	if err := f.before("sync", f.path); err != nil {
 		return err
 	}
 	return f.File.Sync()

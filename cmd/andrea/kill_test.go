@@ -53,7 +53,7 @@ func wholeRun(t *testing.T) (want string, operations, calls int) {
 	}
 	var done, called atomic.Int64
 	engine.Open = counting(engine.Open, func() error { called.Add(1); return nil })
-	o := outside{engine: engine, fs: &countingFS{FS: vfs.OS, before: func() error { done.Add(1); return nil }}}
+	o := outside{engine: engine, fs: &countingFS{FS: vfs.OS, before: onFile(func() error { done.Add(1); return nil })}}
 	if r := p.here(o, p.trainHere(data, "runs/demo")...); r.code != 0 {
 		t.Fatalf("exit %d\n%s", r.code, r.stderr)
 	}

@@ -69,7 +69,7 @@ func faulty(fault string, args []string) int {
 	case "accumulate":
 		o.engine.Open = terminateInAccumulate(engine.Open, n)
 	case "kill-operation":
-		o.fs = &countingFS{FS: vfs.OS, before: killAt(n)}
+		o.fs = &countingFS{FS: vfs.OS, before: onFile(killAt(n))}
 	case "kill-engine":
 		o.engine.Open = counting(engine.Open, killAt(n))
 	case "kill-worker-1":
