@@ -18,22 +18,35 @@ const (
 	tileStride = keyTile + lineFloats
 )
 
-// tileScratch is what one worker needs for attention.
+// tileScratch is what one worker needs for attention. The rows of a head lie three
+// d_model apart, in a few sets of the caches and each on a page of its own, so a head
+// is copied here first, and its keys and values transposed where a product reads them
+// as columns: then no product packs them again.
 type tileScratch struct {
 	scores  []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
 	dscores []float32 // [queryTile,tileStride] gradient of the scores
-	sum     []float32 // [queryTile,head_dim] weighted sum of values
 	factor  []float32 // [1] a single exponential
 	delta   []float32 // [T] dmixed·mixed of every query of a head
+
+	q, g []float32 // [T,head_dim] scaled queries; backward: gradient of the output
+	sum  []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
+
+	// Of one tile of keys.
+	k, v   []float32 // [keyTile,head_dim]
+	kt, vt []float32 // [head_dim,tileStride] the same transposed
+	dk, dv []float32 // [keyTile,head_dim] their gradients
 }
 
 func newTileScratch(a *arena, c model.Config) tileScratch {
+	head, tile, transposed := c.Context*c.HeadDim(), keyTile*c.HeadDim(), c.HeadDim()*tileStride
 	return tileScratch{
 		scores:  a.floats(queryTile * tileStride),
 		dscores: a.floats(queryTile * tileStride),
-		sum:     a.floats(queryTile * c.HeadDim()),
 		factor:  a.floats(1),
 		delta:   a.floats(c.Context),
+		q:       a.floats(head), g: a.floats(head), sum: a.floats(head),
+		k: a.floats(tile), v: a.floats(tile), dk: a.floats(tile), dv: a.floats(tile),
+		kt: a.floats(transposed), vt: a.floats(transposed),
 	}
 }
 
@@ -42,13 +55,14 @@ func newTileScratch(a *arena, c model.Config) tileScratch {
 type attention struct {
 	*device
 	heads, headDim, dModel int
-	scale                  float32 // 1/sqrt(head_dim), on the queries
+	scale                  float32 // 1/sqrt(head_dim), of the queries
 	tiles                  []tileScratch
 	forwardTask            func(worker, i int)
 	backwardTask           func(worker, i int)
 
 	// The call in progress.
 	windows, t   int
+	parts        int // that the queries of a head are cut into, forward
 	act          *layerActivations
 	dqkv, dmixed []float32
 }
@@ -58,19 +72,23 @@ func newAttention(dev *device, c model.Config, tiles []tileScratch) *attention {
 		device: dev, heads: c.NHead, headDim: c.HeadDim(), dModel: c.DModel,
 		scale: float32(1 / math.Sqrt(float64(c.HeadDim()))), tiles: tiles,
 	}
-	a.forwardTask, a.backwardTask = a.forwardTile, a.backwardHead
+	a.forwardTask, a.backwardTask = a.forwardPart, a.backwardHead
 	return a
 }
 
-// forward computes act.mixed, act.rowMax and act.rowInverse from act.qkv, whose
-// queries it multiplies by 1/sqrt(head_dim), each product rounded.
+// tasksPerWorker is how many tasks the forward pass has at least, so that no worker
+// waits long for the last one. Cutting further would copy the keys more often.
+const tasksPerWorker = 4
+
+// forward computes act.mixed, act.rowMax and act.rowInverse from act.qkv.
 func (a *attention) forward(windows, t int, act *layerActivations) {
 	a.windows, a.t, a.act = windows, t, act
-	a.pool.Each(blocks(t, queryTile)*windows*a.heads, a.forwardTask)
+	heads := windows * a.heads
+	a.parts = min(blocks(tasksPerWorker*a.pool.Workers(), heads), blocks(t, queryTile))
+	a.pool.Each(heads*a.parts, a.forwardTask)
 }
 
-// backward computes dqkv [R,3d], the gradient of the projections before the
-// queries were scaled, from dmixed [R,d], which it overwrites.
+// backward computes dqkv [R,3d], the gradient of the projections, from dmixed [R,d].
 func (a *attention) backward(windows, t int, act *layerActivations, dqkv, dmixed []float32) {
 	a.windows, a.t, a.act, a.dqkv, a.dmixed = windows, t, act, dqkv, dmixed
 	a.pool.Each(windows*a.heads, a.backwardTask)
@@ -108,34 +126,56 @@ func (a *attention) headColumns(data []float32, width, offset, i int) columns {
 	return columns{data: data[w*a.t*width+offset+h*a.headDim:], stride: width, width: a.headDim}
 }
 
-// forwardTile computes one tile of queries of one head. The last tiles, which see
-// the most keys, come first.
-func (a *attention) forwardTile(worker, i int) {
-	perTile := a.windows * a.heads
-	first := (blocks(a.t, queryTile) - 1 - i/perTile) * queryTile
-	n := min(queryTile, a.t-first)
-	h, s := a.head(i%perTile), &a.tiles[worker]
+// forwardPart computes every parts-th tile of queries of one head.
+func (a *attention) forwardPart(worker, i int) {
+	h, s := a.head(i/a.parts), &a.tiles[worker]
+	for key := 0; key < a.t; key += keyTile {
+		keys := h.k.matrix(key, min(keyTile, a.t-key))
+		a.path.Transpose(s.kt, tileStride, keys)
+		h.v.copyTo(s.v, key, keys.Rows)
+		for first := i % a.parts * queryTile; first < a.t; first += a.parts * queryTile {
+			if first >= key {
+				a.forwardTile(worker, h, first, key)
+			}
+		}
+	}
+}
+
+// forwardTile adds what a tile of queries sees of a tile of keys. The first one brings
+// the queries, multiplied by 1/sqrt(head_dim), each product rounded; the last one
+// writes the result.
+func (a *attention) forwardTile(worker int, h headView, first, key int) {
+	n, s := min(queryTile, a.t-first), &a.tiles[worker]
+	cols := min(keyTile, first+n-key)
+	q, sum := packed(s.q, a.headDim), packed(s.sum, a.headDim)
+	if key == 0 {
+		a.scaleRows(q, h.q, first, n)
+	}
+	scores := kernel.View(s.scores, n, cols, tileStride)
+	a.gemm.MulLocal(worker, scores, q.matrix(first, n), kernel.View(s.kt, a.headDim, cols, tileStride), false)
+	a.onlineSoftmax(s, sum.data[first*a.headDim:], h, first, n, key, cols)
+	a.gemm.MulLocal(worker, sum.matrix(first, n), scores, dense(s.v, cols, a.headDim), key > 0)
+	if first+n > key+keyTile {
+		return
+	}
 	for r := first; r < first+n; r++ {
-		a.path.Scale(h.q.row(r), h.q.row(r), a.scale)
+		h.rowInverse[r] = 1 / h.rowInverse[r]
+		a.path.Scale(h.mixed.row(r), sum.row(r), h.rowInverse[r])
 	}
-	sum := kernel.View(s.sum, n, a.headDim, a.headDim)
-	for key := 0; key < first+n; key += keyTile {
-		cols := min(keyTile, first+n-key)
-		scores := kernel.View(s.scores, n, cols, tileStride)
-		a.gemm.MulLocal(worker, scores, h.q.matrix(first, n), h.k.matrix(key, cols).T(), false)
-		a.onlineSoftmax(s, h, first, n, key, cols)
-		a.gemm.MulLocal(worker, sum, scores, h.v.matrix(key, cols), key > 0)
-	}
-	for r := range n {
-		h.rowInverse[first+r] = 1 / h.rowInverse[first+r]
-		a.path.Scale(h.mixed.row(first+r), s.sum[r*a.headDim:(r+1)*a.headDim], h.rowInverse[first+r])
+}
+
+// scaleRows sets n rows of dst from row first on to those of src times scale.
+func (a *attention) scaleRows(dst, src columns, first, n int) {
+	for r := first; r < first+n; r++ {
+		a.path.Scale(dst.row(r), src.row(r), a.scale)
 	}
 }
 
 // onlineSoftmax turns the scores of a tile into exp(score - rowMax), where rowMax
 // is the largest of this tile and those before; what is summed already is scaled
-// to the new rowMax. rowInverse holds the running sum until the last tile.
-func (a *attention) onlineSoftmax(s *tileScratch, h headView, first, n, key, cols int) {
+// to the new rowMax. Row r of sum [n,head_dim] belongs to query first+r. rowInverse holds
+// the running sum until the last tile.
+func (a *attention) onlineSoftmax(s *tileScratch, sum []float32, h headView, first, n, key, cols int) {
 	for r := range n {
 		i := first + r
 		row := s.scores[r*tileStride : r*tileStride+cols]
@@ -154,8 +194,8 @@ func (a *attention) onlineSoftmax(s *tileScratch, h headView, first, n, key, col
 		default:
 			factor := a.path.ExpSum(s.factor, h.rowMax[i:i+1], largest)
 			h.rowInverse[i] = float32(h.rowInverse[i]*factor) + tileSum
-			sum := s.sum[r*a.headDim : (r+1)*a.headDim]
-			a.path.Scale(sum, sum, factor)
+			weighted := sum[r*a.headDim : (r+1)*a.headDim]
+			a.path.Scale(weighted, weighted, factor)
 		}
 		h.rowMax[i] = largest
 	}

@@ -14,32 +14,49 @@ import "andrea/cpuengine/internal/kernel"
 // the tiles of keys, both ascending.
 func (a *attention) backwardHead(worker, i int) {
 	h, s := a.head(i), &a.tiles[worker]
-	dq, dk, dv := a.projections(a.dqkv, i)
-	g := a.headColumns(a.dmixed, a.dModel, 0, i)
+	q, g, dq := packed(s.q, a.headDim), packed(s.g, a.headDim), packed(s.sum, a.headDim)
+	a.scaleRows(q, h.q, 0, a.t)
+	dmixed := a.headColumns(a.dmixed, a.dModel, 0, i)
 	for r := range a.t {
-		a.path.Scale(g.row(r), g.row(r), h.rowInverse[r])
+		a.path.Scale(g.row(r), dmixed.row(r), h.rowInverse[r])
 		s.delta[r] = a.path.Dot(g.row(r), h.mixed.row(r))
-		clear(dk.row(r))
-		clear(dv.row(r))
 	}
+	dqOut, dkOut, dvOut := a.projections(a.dqkv, i)
 	for key := 0; key < a.t; key += keyTile {
+		keys := min(keyTile, a.t-key)
+		a.startKeys(s, h, key, keys)
 		for first := key; first < a.t; first += queryTile {
-			n := min(queryTile, a.t-first)
-			cols := min(keyTile, first+n-key, a.t-key)
-			q, k, v := h.q.matrix(first, n), h.k.matrix(key, cols), h.v.matrix(key, cols)
-			scores := kernel.View(s.scores, n, cols, tileStride)
-			dscores := kernel.View(s.dscores, n, cols, tileStride)
-			a.gemm.MulLocal(worker, scores, q, k.T(), false)
-			a.gemm.MulLocal(worker, dscores, g.matrix(first, n), v.T(), false)
-			a.softmaxBackward(s, h, first, n, key, cols)
-			a.gemm.MulLocal(worker, dv.matrix(key, cols), scores.T(), g.matrix(first, n), true)
-			a.gemm.MulLocal(worker, dk.matrix(key, cols), dscores.T(), q, true)
-			a.gemm.MulLocal(worker, dq.matrix(first, n), dscores, k, key > 0)
+			a.backwardTile(worker, h, first, key)
 		}
+		dkOut.copyFrom(s.dk, key, keys)
+		dvOut.copyFrom(s.dv, key, keys)
 	}
-	for r := range a.t {
-		a.path.Scale(dq.row(r), dq.row(r), a.scale)
-	}
+	a.scaleRows(dqOut, dq, 0, a.t)
+}
+
+// startKeys brings a tile of keys and values and zeroes their gradients.
+func (a *attention) startKeys(s *tileScratch, h headView, key, keys int) {
+	h.k.copyTo(s.k, key, keys)
+	a.path.Transpose(s.kt, tileStride, h.k.matrix(key, keys))
+	a.path.Transpose(s.vt, tileStride, h.v.matrix(key, keys))
+	clear(s.dk[:keys*a.headDim])
+	clear(s.dv[:keys*a.headDim])
+}
+
+// backwardTile adds what a tile of queries and a tile of keys give to each other's
+// gradients.
+func (a *attention) backwardTile(worker int, h headView, first, key int) {
+	n, s := min(queryTile, a.t-first), &a.tiles[worker]
+	cols := min(keyTile, first+n-key)
+	q, g := packed(s.q, a.headDim).matrix(first, n), packed(s.g, a.headDim).matrix(first, n)
+	dq := packed(s.sum, a.headDim).matrix(first, n)
+	scores, dscores := kernel.View(s.scores, n, cols, tileStride), kernel.View(s.dscores, n, cols, tileStride)
+	a.gemm.MulLocal(worker, scores, q, kernel.View(s.kt, a.headDim, cols, tileStride), false)
+	a.gemm.MulLocal(worker, dscores, g, kernel.View(s.vt, a.headDim, cols, tileStride), false)
+	a.softmaxBackward(s, h, first, n, key, cols)
+	a.gemm.MulLocal(worker, dense(s.dv, cols, a.headDim), scores.T(), g, true)
+	a.gemm.MulLocal(worker, dense(s.dk, cols, a.headDim), dscores.T(), q, true)
+	a.gemm.MulLocal(worker, dq, dscores, dense(s.k, cols, a.headDim), key > 0)
 }
 
 // softmaxBackward turns the scores of a tile into E and G·vᵀ into dscores; both are

@@ -7,7 +7,7 @@ import "andrea/model"
 type layerActivations struct {
 	normed1    []float32 // [R,d] norm(x) before attention
 	inverse1   []float32 // [R] 1/root of that norm
-	qkv        []float32 // [R,3d] queries (scaled by 1/sqrt(head_dim)), keys, values
+	qkv        []float32 // [R,3d] queries, keys, values
 	mixed      []float32 // [R,d] output of attention, heads concatenated
 	rowMax     []float32 // [windows,n_head,T] largest score of a query
 	rowInverse []float32 // [windows,n_head,T] 1/sum of exp(score - rowMax)

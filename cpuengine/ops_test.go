@@ -75,7 +75,7 @@ func addEmbedding(ops *enginetest.Ops, dev *device) {
 }
 
 func addAttention(ops *enginetest.Ops, dev *device) {
-	// forward leaves the scaled queries and the statistics that backward needs.
+	// forward leaves the statistics that backward needs.
 	forward := func(qkv []float32, h enginetest.Heads) (*attention, *layerActivations) {
 		c := model.Config{DModel: h.Width(), NHead: h.Count, Context: h.T}
 		tiles := make([]tileScratch, dev.pool.Workers())

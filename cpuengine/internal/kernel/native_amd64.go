@@ -21,6 +21,7 @@ func avx512Path() *Path {
 		panel:       [3]panelFunc{avx512Panel1, avx512Panel2, avx512Panel3},
 		packColumns: avx512PackColumns,
 		packStrip:   avx512PackStrip,
+		transpose:   avx512Transpose,
 		packRows:    packRowsBy(16, avx512Transpose),
 
 		max:             avx512Max,
@@ -53,6 +54,7 @@ func avx2Path() *Path {
 		panel:       [3]panelFunc{avx2Panel1, avx2Panel2, avx2Panel3},
 		packColumns: avx2PackColumns,
 		packStrip:   avx2PackStrip,
+		transpose:   avx2Transpose,
 		packRows:    packRowsBy(8, avx2Transpose),
 
 		max:             avx2Max,
@@ -76,10 +78,6 @@ func avx2Path() *Path {
 		peakFlops: 2 * 8 * 12,
 	}
 }
-
-// transposeFunc transposes blocks of lanes x lanes elements: block t has its elements (kk, j)
-// at src[j*srcStride+t*lanes+kk] and dst[(t*lanes+kk)*dstStride+j].
-type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, blocks int)
 
 // packRowsBy returns the packFunc of transposed matrices that moves whole blocks by transpose
 // and the rest of k one by one.

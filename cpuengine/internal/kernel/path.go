@@ -16,6 +16,7 @@ type Path struct {
 	packColumns packFunc
 	packRows    packFunc
 	packStrip   packStripFunc
+	transpose   transposeFunc // nil: one by one
 
 	max             func(x []float32) float32
 	sum             func(x []float32) float32
@@ -52,6 +53,10 @@ type packFunc func(dst, src []float32, stride, k, width int)
 // packStripFunc copies a transposed block of A of blocks·rows rows, whose element (r, kk) is
 // src[kk*stride+r], to row blocks of [k][rows] that lie blockStride apart in dst.
 type packStripFunc func(dst []float32, blockStride int, src []float32, stride, k, blocks int)
+
+// transposeFunc transposes blocks of lanes x lanes elements: block t has its elements (kk, j)
+// at src[j*srcStride+t*lanes+kk] and dst[(t*lanes+kk)*dstStride+j].
+type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, blocks int)
 
 // AdamW holds the coefficients of one optimizer update, all dimensionless.
 type AdamW struct {
