@@ -124,7 +124,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func (r *Report) measure(m *meter, chosen []subject, doing func(string, ...any)) error {
 	for _, s := range chosen {
 		for _, windows := range s.windows {
-			doing("training of %s, %d windows of %d tokens at a time", s.config.Variant, windows, s.config.Context)
+			doing("training of %s", Training{Variant: s.config.Variant, Windows: windows}.name())
 			t, err := train(m, s, windows)
 			if err != nil {
 				return err

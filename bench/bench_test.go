@@ -204,7 +204,7 @@ func made() *Report {
 		Memory:     Bandwidth{Copy: 40e9, Read: 70e9, Bytes: 256 << 20},
 		Products:   []Product{{"12m", "qkv", "forward", 384, 1152, 100e9, x}, {"12m", "out", "weight_gradient", 384, 384, 20e9, x}, {"120m", "qkv", "forward", 768, 2304, 180e9, x}},
 		Attentions: []Attention{{"12m", "forward", 50e9, x}},
-		Trainings:  []Training{{"12m", 4, 4096, 150e9, 100 << 20, 200 << 20, []Part{{"matmul", 1.5}, {"cross_entropy", 0.25}}, x}},
+		Trainings:  []Training{{"120m", 1, 1024, 75e9, 100 << 20, 200 << 20, []Part{{"matmul", 1.5}, {"cross_entropy", 0.25}}, x}, {"12m", 4, 4096, 150e9, 100 << 20, 200 << 20, []Part{{"matmul", 1.5}, {"cross_entropy", 0.25}}, x}},
 		Decodings:  []Decoding{{"12m", 512, 16, x}},
 	}
 }
@@ -233,7 +233,7 @@ func TestText(t *testing.T) {
 	r := made()
 	r.settle([]float64{190e9})
 	text := r.Text()
-	for _, want := range []string{"Example 9000", "12m, 4 windows", "2048", "75.0 %", "cross-entropy", "12m all of these", "unknown", "32.00"} {
+	for _, want := range []string{"Example 9000", "120m, 1 window ", "12m, 4 windows", "2048", "75.0 %", "cross-entropy", "12m all of these", "unknown", "32.00"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

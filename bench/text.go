@@ -40,7 +40,7 @@ func (r *Report) trainingText(b *strings.Builder) {
 	}
 	table(b, "training, "+r.Path+" fp32\ttokens/s\tGFLOP/s\tpeak\tshare\tms/step\tsteps\tengine MiB\tpeak MiB", func(row func(string, ...any)) {
 		for _, t := range r.Trainings {
-			row("%s, %d windows\t%.0f\t%.1f\t%.1f\t%.1f %%\t%.1f\t%d\t%d\t%d", t.Variant, t.Windows, t.Rate(float64(t.Tokens)),
+			row("%s\t%.0f\t%.1f\t%.1f\t%.1f %%\t%.1f\t%d\t%d\t%d", t.name(), t.Rate(float64(t.Tokens)),
 				t.Rate(t.FLOPs)/1e9, t.Peak/1e9, 100*t.Share(t.FLOPs), 1e3*t.Seconds, t.Rounds, t.EngineBytes>>20, t.PeakBytes>>20)
 		}
 	})
@@ -50,7 +50,7 @@ func (r *Report) trainingText(b *strings.Builder) {
 	}
 	table(b, names, func(row func(string, ...any)) {
 		for _, t := range r.Trainings {
-			line := fmt.Sprintf("%s, %d windows", t.Variant, t.Windows)
+			line := t.name()
 			for _, p := range t.Parts {
 				line += fmt.Sprintf("\t%.1f", 1e3*p.Seconds)
 			}
@@ -62,6 +62,14 @@ func (r *Report) trainingText(b *strings.Builder) {
 			row("%s\t%.0f\t%d", d.Variant, d.Rate(float64(d.Tokens)), d.Behind)
 		}
 	})
+}
+
+// name is the variant and microbatch for people.
+func (t Training) name() string {
+	if t.Windows == 1 {
+		return t.Variant + ", 1 window"
+	}
+	return fmt.Sprintf("%s, %d windows", t.Variant, t.Windows)
 }
 
 // operationText writes the tables of products and of attention.
