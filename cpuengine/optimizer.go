@@ -91,7 +91,7 @@ func (o *optimizer) updateSpan(worker, i int) {
 	w, m, v := o.params[s.lo:s.hi], o.m[s.lo:s.hi], o.v[s.lo:s.hi]
 	o.path.AdamW(w, m, v, o.src[s.lo:s.hi], adam)
 	sum := &o.digests[worker].sum
-	*sum = sum.Add(model.StateDigestOf(s.lo, w, m, v))
+	*sum = sum.Add(o.stateDigestOf(s.lo, w, m, v))
 }
 
 // Fold adds slot src to slot dst; they may be the same.

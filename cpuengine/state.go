@@ -73,7 +73,7 @@ func (e *Engine) GradDigest(slot, bucket int) (model.Digest, error) {
 	if err != nil {
 		return model.Digest{}, err
 	}
-	return model.DigestOf(model.Gradient, lo, flat), nil
+	return e.digestOf(model.Gradient, lo, flat), nil
 }
 
 // StateDigest returns the digest of a bucket's weights and moments.
@@ -82,5 +82,5 @@ func (e *Engine) StateDigest(bucket int) (model.Digest, error) {
 	if err != nil {
 		return model.Digest{}, err
 	}
-	return model.StateDigestOf(lo, e.params.flat[lo:hi], e.m[lo:hi], e.v[lo:hi]), nil
+	return e.stateDigestOf(lo, e.params.flat[lo:hi], e.m[lo:hi], e.v[lo:hi]), nil
 }

@@ -72,6 +72,9 @@ func avx512Max(x []float32) float32
 func avx512ExpSum(dst, x []float32, bias float32) float32
 
 //go:noescape
+func avx512Mix(index uint64, x []float32) (s0, s1 uint64)
+
+//go:noescape
 func avx2Panel1(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape

@@ -142,6 +142,34 @@ DATA ·expTable<>+408(SB)/4, $0x7f800000
 DATA ·expTable<>+412(SB)/4, $0x7f800000
 GLOBL ·expTable<>(SB), RODATA|NOPTR, $416
 
+DATA ·mixTable<>+0(SB)/4, $0x00000000
+DATA ·mixTable<>+4(SB)/4, $0x00000000
+DATA ·mixTable<>+8(SB)/4, $0x00000000
+DATA ·mixTable<>+12(SB)/4, $0x00000001
+DATA ·mixTable<>+16(SB)/4, $0x00000000
+DATA ·mixTable<>+20(SB)/4, $0x00000002
+DATA ·mixTable<>+24(SB)/4, $0x00000000
+DATA ·mixTable<>+28(SB)/4, $0x00000003
+DATA ·mixTable<>+32(SB)/4, $0x00000000
+DATA ·mixTable<>+36(SB)/4, $0x00000004
+DATA ·mixTable<>+40(SB)/4, $0x00000000
+DATA ·mixTable<>+44(SB)/4, $0x00000005
+DATA ·mixTable<>+48(SB)/4, $0x00000000
+DATA ·mixTable<>+52(SB)/4, $0x00000006
+DATA ·mixTable<>+56(SB)/4, $0x00000000
+DATA ·mixTable<>+60(SB)/4, $0x00000007
+DATA ·mixTable<>+64(SB)/4, $0x85a308d3
+DATA ·mixTable<>+68(SB)/4, $0x243f6a88
+DATA ·mixTable<>+72(SB)/4, $0x03707344
+DATA ·mixTable<>+76(SB)/4, $0x13198a2e
+DATA ·mixTable<>+80(SB)/4, $0x1e98df25
+DATA ·mixTable<>+84(SB)/4, $0x9fb21c65
+DATA ·mixTable<>+88(SB)/4, $0x6659fd93
+DATA ·mixTable<>+92(SB)/4, $0xd6e8feb8
+DATA ·mixTable<>+96(SB)/4, $0x00000000
+DATA ·mixTable<>+100(SB)/4, $0x00000008
+GLOBL ·mixTable<>(SB), RODATA|NOPTR, $104
+
 // func avx512Panel1(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 TEXT ·avx512Panel1(SB), NOSPLIT, $0-129
 	MOVQ a_base+16(FP), R13
@@ -2158,6 +2186,62 @@ avx512ExpSum_done3:
 	VPERMILPS $1, X0, X1
 	VADDPS X1, X0, X0
 	VMOVSS X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func avx512Mix(index uint64, x []float32) (s0, s1 uint64)
+TEXT ·avx512Mix(SB), NOSPLIT, $0-48
+	MOVQ x_base+8(FP), SI
+	MOVQ x_len+16(FP), AX
+	VPBROADCASTQ ·mixTable<>+64(SB), Z16
+	VPBROADCASTQ ·mixTable<>+72(SB), Z17
+	VPBROADCASTQ ·mixTable<>+80(SB), Z18
+	VPBROADCASTQ ·mixTable<>+88(SB), Z19
+	VPBROADCASTQ ·mixTable<>+96(SB), Z20
+	VPBROADCASTQ index+0(FP), Z31
+	VPADDQ ·mixTable<>+0(SB), Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	SHRQ $3, AX
+	JZ avx512Mix_done2
+avx512Mix_loop1:
+	VPMOVZXDQ (SI), Z2
+	VPORQ Z31, Z2, Z2
+	VPADDQ Z20, Z31, Z31
+	VPXORQ Z16, Z2, Z3
+	VPXORQ Z17, Z2, Z4
+	VPMULLQ Z18, Z3, Z3
+	VPMULLQ Z19, Z4, Z4
+	VPSRLQ $32, Z3, Z5
+	VPSRLQ $32, Z4, Z6
+	VPXORQ Z5, Z3, Z3
+	VPXORQ Z6, Z4, Z4
+	VPMULLQ Z19, Z3, Z3
+	VPMULLQ Z18, Z4, Z4
+	VPSRLQ $29, Z3, Z5
+	VPSRLQ $29, Z4, Z6
+	VPXORQ Z5, Z3, Z3
+	VPXORQ Z6, Z4, Z4
+	VPADDQ Z3, Z0, Z0
+	VPADDQ Z4, Z1, Z1
+	ADDQ $32, SI
+	DECQ AX
+	JNZ avx512Mix_loop1
+avx512Mix_done2:
+	VEXTRACTI64X4 $1, Z0, Y2
+	VPADDQ Y2, Y0, Y0
+	VEXTRACTI128 $1, Y0, X2
+	VPADDQ X2, X0, X0
+	VPSRLDQ $8, X0, X2
+	VPADDQ X2, X0, X0
+	VMOVQ X0, s0+32(FP)
+	VEXTRACTI64X4 $1, Z1, Y2
+	VPADDQ Y2, Y1, Y1
+	VEXTRACTI128 $1, Y1, X2
+	VPADDQ X2, X1, X1
+	VPSRLDQ $8, X1, X2
+	VPADDQ X2, X1, X1
+	VMOVQ X1, s1+40(FP)
 	VZEROUPPER
 	RET
 

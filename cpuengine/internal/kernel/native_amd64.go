@@ -4,7 +4,7 @@ import "golang.org/x/sys/cpu"
 
 // nativePaths returns the assembly paths of this machine, fastest first.
 func nativePaths() (paths []*Path) {
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX2 && cpu.X86.HasFMA {
 		paths = append(paths, avx512Path())
 	}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
@@ -40,6 +40,7 @@ func avx512Path() *Path {
 		relu2:           avx512Relu2,
 		relu2Backward:   avx512Relu2Backward,
 		adamW:           avx512AdamW,
+		mix:             avx512Mix,
 
 		peak:      avx512Peak,
 		peakFlops: 2 * 16 * 24,

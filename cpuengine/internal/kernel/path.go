@@ -34,6 +34,7 @@ type Path struct {
 	relu2           func(dst, x []float32)
 	relu2Backward   func(dst, dy, x []float32)
 	adamW           func(w, m, v, g []float32, h AdamW)
+	mix             mixFunc // nil: none
 
 	peak      func(iterations int)
 	peakFlops int // of one iteration of peak
@@ -57,6 +58,9 @@ type packStripFunc func(dst []float32, blockStride int, src []float32, stride, k
 // transposeFunc transposes blocks of lanes x lanes elements: block t has its elements (kk, j)
 // at src[j*srcStride+t*lanes+kk] and dst[(t*lanes+kk)*dstStride+j].
 type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, blocks int)
+
+// mixFunc returns the sums of MixSums over the whole groups of eight elements of x.
+type mixFunc func(index uint64, x []float32) (s0, s1 uint64)
 
 // AdamW holds the coefficients of one optimizer update, all dimensionless.
 type AdamW struct {

@@ -79,7 +79,7 @@ func (e *emitter) param(name string) string {
 var adamWFields = []string{"Scale", "Beta1", "OneMinusBeta1", "Beta2", "OneMinusBeta2", "LR", "Correction1", "Correction2", "Eps", "Decay"}
 
 // begin starts a function of the current instruction set. Params is a Go parameter list,
-// result its only result's type or empty.
+// result its results or empty.
 func (e *emitter) begin(name, params, result string) {
 	e.fn, e.unique, e.params = e.name+name, 0, map[string]string{}
 	offset := 0
@@ -98,7 +98,7 @@ func (e *emitter) begin(name, params, result string) {
 			for _, f := range adamWFields {
 				place(p.name+"_"+f, 4, 4)
 			}
-		case "int":
+		case "int", "uint64":
 			place(p.name, 8, 8)
 		case "float32":
 			place(p.name, 4, 4)
@@ -108,9 +108,15 @@ func (e *emitter) begin(name, params, result string) {
 			panic("gen: no layout for type " + p.typ)
 		}
 	}
-	if result != "" {
-		offset = (offset + 7) / 8 * 8
-		place("ret", 4, 4)
+	switch result {
+	case "":
+	case "float32":
+		place("ret", 4, 8)
+	case "(s0, s1 uint64)":
+		place("s0", 8, 8)
+		place("s1", 8, 8)
+	default:
+		panic("gen: no layout for result " + result)
 	}
 	signature := strings.TrimSpace(fmt.Sprintf("func %s(%s) %s", e.fn, params, result))
 	fmt.Fprintf(&e.decl, "\n//go:noescape\n%s\n", signature)

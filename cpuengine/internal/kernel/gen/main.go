@@ -39,6 +39,9 @@ func generate() (asm, decl string) {
 		e.peak()
 		e.elementwise()
 		e.reductions()
+		if v.masks() {
+			e.mix()
+		}
 	}
 	return e.asm.String(), e.decl.String()
 }

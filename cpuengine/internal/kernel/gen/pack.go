@@ -163,6 +163,7 @@ func (e *emitter) tables() {
 		}
 	}
 	e.table("expTable", all)
+	e.mixTable()
 }
 
 // table writes read-only words.
