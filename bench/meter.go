@@ -49,6 +49,20 @@ func (m *meter) probe() float64 {
 	return rate
 }
 
+// probeShare is the part of a round's time that the probe after it takes, when that is more
+// than probeTime: what disturbs a long round seldom falls into a short probe.
+const probeShare = 0.03
+
+// probeAfter returns the rate over all probes that belong to a round of so many seconds.
+func (m *meter) probeAfter(seconds float64) float64 {
+	n := 1 + int(probeShare*seconds/probeTime.Seconds())
+	inverse := 0.0
+	for range n {
+		inverse += 1 / m.probe() // each does the same work, so their times add
+	}
+	return float64(n) / inverse
+}
+
 // Timing is how long a piece of work took.
 type Timing struct {
 	Rounds  int
@@ -89,11 +103,12 @@ func (m *meter) rounds(budget time.Duration, f func() (float64, error)) (Timing,
 		if err := m.ctx.Err(); err != nil {
 			return Timing{}, err
 		}
+		start := time.Now()
 		s, err := f()
 		if err != nil {
 			return Timing{}, err
 		}
-		seconds, peaks = append(seconds, s), append(peaks, m.probe())
+		seconds, peaks = append(seconds, s), append(peaks, m.probeAfter(time.Since(start).Seconds()))
 	}
 	return Timing{Rounds: len(seconds), Seconds: median(seconds), Fastest: slices.Min(seconds), Peak: median(peaks)}, nil
 }
