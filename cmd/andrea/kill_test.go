@@ -66,21 +66,22 @@ func TestAProcessKilledAnywhere(t *testing.T) {
 	want, operations, calls := wholeRun(t)
 	rng := drawing(t)
 	for _, c := range []struct {
-		fault string
-		of    int
-	}{{"kill-operation", operations}, {"kill-engine", calls}} {
+		fault   string
+		of      int
+		workers string
+	}{{"kill-operation", operations, "1"}, {"kill-engine", calls, "1"}, {"kill-operation", operations, "2"}} {
 		for range few(2) {
 			first, second := 1+rng.IntN(c.of), 1+rng.IntN(c.of)
-			t.Run(fmt.Sprintf("%s %d, %d", c.fault, first, second), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %d, %d, workers %s", c.fault, first, second, c.workers), func(t *testing.T) {
 				p := newPlace(t)
 				p.text()
-				p.run(fmt.Sprintf("%s:%d", c.fault, first), tiny...)
+				p.run(fmt.Sprintf("%s:%d", c.fault, first), append(slices.Clone(tiny), "--workers", c.workers)...)
 				if _, err := os.Stat(filepath.Join(p.dir, "runs/demo/job.yaml")); err != nil {
 					if r := p.run("", tiny...); r.code != 0 { // there was no run yet
 						t.Fatalf("beginning again: exit %d\n%s", r.code, r.stderr)
 					}
 				}
-				p.run(fmt.Sprintf("%s:%d", c.fault, second), "resume", "demo")
+				p.run(fmt.Sprintf("%s:%d", c.fault, second), "resume", "demo", "--workers", c.workers)
 				if r := p.run("", "resume", "demo"); r.code != 0 {
 					t.Fatalf("resume: exit %d\n%s", r.code, r.stderr)
 				}
