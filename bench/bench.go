@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -143,16 +142,15 @@ func (r *Report) measure(m *meter, chosen []subject, doing func(string, ...any))
 	}
 	for _, s := range chosen {
 		doing("products and attention of %s", s.config.Variant)
-		products, err := products(m, s.config)
+		p, err := products(m, s.config)
 		if err != nil {
 			return err
 		}
-		attentions, err := attentions(m, s.config)
+		a, err := attentions(m, s.config)
 		if err != nil {
 			return err
 		}
-		r.Products, r.Attentions = append(r.Products, products...), append(r.Attentions, attentions...)
-		runtime.GC()
+		r.Products, r.Attentions = append(r.Products, p...), append(r.Attentions, a...)
 	}
 	doing("the memory's bandwidth")
 	memory, err := bandwidth(m)

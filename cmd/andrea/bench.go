@@ -23,7 +23,7 @@ forward and backward; whole training steps in tokens per second; and generation.
 count useful arithmetic only. A share is that of the peak probed in the same moments.
 
 Without --variant everything is measured of 12m and 120m; training of 480m takes minutes and
-8 GiB, so that it must be named. A probe below what the processor's units are known to do
+9 GiB, so that it must be named. A probe below what the processor's units are known to do
 fails the run with exit code 1: something else was using the processor, and the numbers
 would mean nothing.`,
 		Example: `  andrea bench --variant 12m
