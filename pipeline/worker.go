@@ -473,7 +473,7 @@ func (w *Worker) takeSnapshot(m Snapshot) []WorkerEffect {
 		return nil
 	}
 	w.task = &snapshotTask{m.Step}
-	return w.do(TakeSnapshot{m.Step})
+	return w.do(TakeSnapshot(m))
 }
 
 func (w *Worker) snapshotCopied() []WorkerEffect {

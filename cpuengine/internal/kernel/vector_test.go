@@ -302,7 +302,7 @@ func TestShortSourcesPanic(t *testing.T) {
 						t.Errorf("%s: %s read past a slice", p, c.name)
 					}
 				}()
-				c.run(p, make([]float32, 20), make([]float32, 19, 19), make([]float32, 18, 18), make([]float32, 19, 19), 1, 1)
+				c.run(p, make([]float32, 20), make([]float32, 19), make([]float32, 18), make([]float32, 19), 1, 1)
 			}()
 		}
 	}
