@@ -5,18 +5,19 @@ import (
 	"andrea/model"
 )
 
-// activationBlock is how many elements one task takes: 32 KiB of each vector.
-const activationBlock = 8192
-
-// activation is the nonlinearity of the MLP.
+// activation is the nonlinearity of the MLP. It runs inside the products before it, on
+// parts that still lie in the cache.
 type activation struct {
 	*device
 	forwardOf    func(p *kernel.Path, dst, x []float32)
 	backwardOf   func(p *kernel.Path, dst, dy, x []float32)
-	forwardTask  func(worker, i int)
-	backwardTask func(worker, i int)
+	forwardPart  kernel.Then
+	backwardPart kernel.Then
 
-	dst, dy, x []float32 // the call in progress
+	// The call in progress, matrices of rows of the given width.
+	width int
+	x, y  []float32 // act's argument and value
+	dx    []float32 // gradient of y, overwritten by that of x
 }
 
 func newActivation(dev *device, kind model.Activation) *activation {
@@ -24,28 +25,34 @@ func newActivation(dev *device, kind model.Activation) *activation {
 	if kind == model.ReLU {
 		a.forwardOf, a.backwardOf = (*kernel.Path).Relu, (*kernel.Path).ReluBackward
 	}
-	a.forwardTask, a.backwardTask = a.forwardBlock, a.backwardBlock
+	a.forwardPart, a.backwardPart = a.forwardRows, a.backwardRows
 	return a
 }
 
-// forward writes act(x) to dst, of equal length.
-func (a *activation) forward(dst, x []float32) {
-	a.dst, a.x = dst, x
-	a.pool.Each(blocks(len(x), activationBlock), a.forwardTask)
+// forward returns what follows a product into x [R,width]: y = act(x).
+func (a *activation) forward(y, x []float32, width int) kernel.Then {
+	a.y, a.x, a.width = y, x, width
+	return a.forwardPart
 }
 
-// backward writes dy·act'(x) to dst, which may be dy.
-func (a *activation) backward(dst, dy, x []float32) {
-	a.dst, a.dy, a.x = dst, dy, x
-	a.pool.Each(blocks(len(x), activationBlock), a.backwardTask)
+// backward returns what follows a product into dx [R,width], the gradient of act(x): it is
+// multiplied by act'(x), and y = act(x) is computed again, which costs less than to keep it.
+func (a *activation) backward(dx, y, x []float32, width int) kernel.Then {
+	a.dx, a.y, a.x, a.width = dx, y, x, width
+	return a.backwardPart
 }
 
-func (a *activation) forwardBlock(_, i int) {
-	lo, hi := block(i, activationBlock, len(a.x))
-	a.forwardOf(a.path, a.dst[lo:hi], a.x[lo:hi])
+func (a *activation) forwardRows(row, column, rows, columns int) {
+	for r := row; r < row+rows; r++ {
+		lo, hi := r*a.width+column, r*a.width+column+columns
+		a.forwardOf(a.path, a.y[lo:hi], a.x[lo:hi])
+	}
 }
 
-func (a *activation) backwardBlock(_, i int) {
-	lo, hi := block(i, activationBlock, len(a.x))
-	a.backwardOf(a.path, a.dst[lo:hi], a.dy[lo:hi], a.x[lo:hi])
+func (a *activation) backwardRows(row, column, rows, columns int) {
+	for r := row; r < row+rows; r++ {
+		lo, hi := r*a.width+column, r*a.width+column+columns
+		a.forwardOf(a.path, a.y[lo:hi], a.x[lo:hi])
+		a.backwardOf(a.path, a.dx[lo:hi], a.dx[lo:hi], a.x[lo:hi])
+	}
 }

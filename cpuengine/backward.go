@@ -26,19 +26,12 @@ func (e *Engine) differentiate(gradient *weights, b model.Batch) model.Loss {
 }
 
 // mlpBackward takes mem.dx from the output to the input of the MLP and adds the
-// gradients of its weights to dw. act(hidden) is computed again: it costs less than
-// it would to keep.
+// gradients of its weights to dw.
 func (e *Engine) mlpBackward(rows int, w, dw *layerWeights, act *layerActivations) {
 	d, mem, parts := e.config.DModel, e.mem, &e.watch.parts
-	hidden, dhidden := act.hidden[:rows*4*d], mem.wide[:rows*4*d]
-	e.act.forward(mem.active[:rows*4*d], hidden)
-	e.watch.mark(&parts.Pointwise)
-	dx, dh := dense(mem.dx, rows, d), dense(dhidden, rows, 4*d)
+	dx, dh := dense(mem.dx, rows, d), dense(mem.wide, rows, 4*d)
+	e.gemm.MulThen(dh, dx, dense(w.fc2, d, 4*d), false, e.act.backward(mem.wide, mem.active, act.hidden, 4*d))
 	e.gemm.Mul(dense(dw.fc2, d, 4*d), dx.T(), dense(mem.active, rows, 4*d), true)
-	e.gemm.Mul(dh, dx, dense(w.fc2, d, 4*d), false)
-	e.watch.mark(&parts.MatMul)
-	e.act.backward(dhidden, dhidden, hidden)
-	e.watch.mark(&parts.Pointwise)
 	e.gemm.Mul(dense(dw.fc1, 4*d, d), dh.T(), dense(act.normed2, rows, d), true)
 	e.gemm.Mul(dense(mem.dnormed, rows, d), dh, dense(w.fc1, 4*d, d), false)
 	e.watch.mark(&parts.MatMul)

@@ -52,10 +52,7 @@ func (e *Engine) mlpForward(rows int, w *layerWeights, act *layerActivations) {
 	d, parts := e.config.DModel, &e.watch.parts
 	e.norm.forward(rows, act.normed2, act.inverse2, e.mem.x)
 	e.watch.mark(&parts.Pointwise)
-	e.gemm.Mul(dense(act.hidden, rows, 4*d), dense(act.normed2, rows, d), dense(w.fc1, 4*d, d).T(), false)
-	e.watch.mark(&parts.MatMul)
-	e.act.forward(e.mem.active[:rows*4*d], act.hidden[:rows*4*d])
-	e.watch.mark(&parts.Pointwise)
+	e.gemm.MulThen(dense(act.hidden, rows, 4*d), dense(act.normed2, rows, d), dense(w.fc1, 4*d, d).T(), false, e.act.forward(e.mem.active, act.hidden, 4*d))
 	e.gemm.Mul(dense(e.mem.x, rows, d), dense(e.mem.active, rows, 4*d), dense(w.fc2, d, 4*d).T(), true)
 	e.watch.mark(&parts.MatMul)
 }

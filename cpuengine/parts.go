@@ -5,9 +5,9 @@ import "time"
 // Parts is where the time of an engine went since New, in wall-clock time of its
 // caller.
 type Parts struct {
-	MatMul       time.Duration // the GEMMs, lm_head included
+	MatMul       time.Duration // the GEMMs, lm_head and the activation included
 	Attention    time.Duration // attention, its GEMMs on tiles included
-	Pointwise    time.Duration // embedding, norms and activation
+	Pointwise    time.Duration // embedding and norms
 	CrossEntropy time.Duration // softmax of the logits and loss
 	Optimizer    time.Duration // AdamW with the state's digest, folding and zeroing
 }

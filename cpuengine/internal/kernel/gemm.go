@@ -32,6 +32,8 @@ type Gemm struct {
 // job is the slab that all workers compute at the moment.
 type job struct {
 	c, a     Matrix // [M, n] and [M, k]
+	then     Then   // nil before the last slab over k
+	column   int    // of the whole C that c begins with
 	b        slab   // [k, n]
 	add      bool
 	groups   int // column groups that each block of rows is cut into
@@ -63,13 +65,23 @@ func NewGemm(path *Path, p *pool.Pool) *Gemm {
 	return g
 }
 
+// Then is called for every part of C, rows [row, row+rows) of columns [column, column+columns),
+// once it is finished and lies in the cache of the worker that calls. Calls overlap, parts do not.
+type Then func(row, column, rows, columns int)
+
 // Mul sets C = A·B, or C = C + A·B when add is set, on all workers of the pool. C must not be
 // transposed nor share memory with A or B; shapes that do not fit are a programming error and
 // panic. Every element is one chain of fp32 fused multiply-adds over ascending k that starts
 // from +0, or from the old element when add is set. Between rows of C nothing is written.
-func (g *Gemm) Mul(c, a, b Matrix, add bool) {
+func (g *Gemm) Mul(c, a, b Matrix, add bool) { g.MulThen(c, a, b, add, nil) }
+
+// MulThen is Mul that hands the parts of C on. Then may be nil.
+func (g *Gemm) MulThen(c, a, b Matrix, add bool, then Then) {
 	checkProduct(c, a, b)
 	if emptyProduct(c, a, add) {
+		if then != nil && c.Rows > 0 && c.Cols > 0 {
+			then(0, 0, c.Rows, c.Cols)
+		}
 		return
 	}
 	stepN := evenly(c.Cols, blockN, 3*g.path.lanes)
@@ -78,7 +90,11 @@ func (g *Gemm) Mul(c, a, b Matrix, add bool) {
 		n := min(stepN, c.Cols-j)
 		for kk := 0; kk < a.Cols; kk += stepK {
 			k := min(stepK, a.Cols-kk)
-			g.runSlab(c.block(0, j, c.Rows, n), a.block(0, kk, c.Rows, k), b.block(kk, j, k, n), add || kk > 0)
+			last := then
+			if kk+k < a.Cols {
+				last = nil
+			}
+			g.runSlab(c.block(0, j, c.Rows, n), a.block(0, kk, c.Rows, k), b.block(kk, j, k, n), add || kk > 0, j, last)
 		}
 	}
 	g.job = job{} // keep no hold of the caller's memory
@@ -147,9 +163,10 @@ func emptyProduct(c, a Matrix, add bool) bool {
 	return true
 }
 
-// runSlab packs one slab of B, then multiplies all of A with it.
-func (g *Gemm) runSlab(c, a, b Matrix, add bool) {
-	j := job{c: c, a: a, add: add, b: slab{cut: newCut(c.Cols, g.path.lanes), b: b, packed: g.slab}}
+// runSlab packs one slab of B, then multiplies all of A with it. Column is where c begins in
+// the whole C.
+func (g *Gemm) runSlab(c, a, b Matrix, add bool, column int, then Then) {
+	j := job{c: c, a: a, then: then, column: column, add: add, b: slab{cut: newCut(c.Cols, g.path.lanes), b: b, packed: g.slab}}
 	blocks := (c.Rows + blockM - 1) / blockM
 	wanted := (tasksPerWorker*g.pool.Workers() + blocks - 1) / blocks
 	j.perGroup = (j.b.panels + wanted - 1) / wanted
@@ -170,4 +187,8 @@ func (g *Gemm) mulPiece(worker, i int) {
 	c, a := j.c.block(row, 0, m, j.c.Cols), j.a.block(row, 0, m, j.a.Cols)
 	last := min(first+j.perGroup, j.b.panels)
 	g.mulBlock(&g.local[worker], c, a, &j.b, first, last, j.add)
+	if j.then != nil {
+		from, end := j.b.at(first), j.b.at(last-1)
+		j.then(row, j.column+from.start, m, end.start+end.used-from.start)
+	}
 }
