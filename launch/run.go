@@ -20,6 +20,7 @@ type Run struct {
 	Damaged  []dirstore.Damage // checkpoints that were passed over
 	env      Environment
 	lock     vfs.File // held as long as the run is open
+	jobSum   string   // SHA-256 of the job file
 	data     *Data
 	journal  *runner.Journal
 	store    *dirstore.Store
@@ -84,6 +85,9 @@ func (r *Run) read() (err error) {
 	if err := makeFolders(r.env.FS, r.Dir); err != nil {
 		return fmt.Errorf("opening the run %s: %w", r.Dir, err)
 	}
+	if r.jobSum, err = sumJob(r.env.FS, r.Dir); err != nil {
+		return err
+	}
 	if r.journal, err = runner.OpenJournal(r.env.FS, filepath.Join(r.Dir, journalFile)); err != nil {
 		return err
 	}
@@ -96,7 +100,7 @@ func (r *Run) read() (err error) {
 	case errors.Is(err, errForeign):
 		return fmt.Errorf("opening the run %s: it has checkpoints, but none that belongs to its other files: %w", r.Dir, err)
 	case errors.Is(err, dirstore.ErrNone):
-		return nil
+		return checkJob(r.env.FS, r.Dir, r.jobSum)
 	case err != nil:
 		return err
 	}

@@ -1,11 +1,14 @@
 package launch
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"andrea/checkpoints/dirstore"
 	"andrea/pipeline"
@@ -103,29 +106,70 @@ func readJob(fsys vfs.FS, dir string) (pipeline.JobSpec, error) {
 	return spec, nil
 }
 
+// newestGeneration is the highest number that a start of the run's coordinator has
+// claimed, and its file; 0: there was none.
+func newestGeneration(fsys vfs.FS, dir string) (newest uint64, path string, err error) {
+	folder := filepath.Join(dir, generationsDir)
+	entries, err := fsys.ReadDir(folder)
+	if err != nil {
+		return 0, "", err
+	}
+	for _, e := range entries {
+		if n, err := strconv.ParseUint(e.Name(), 10, 63); err == nil && n > newest {
+			newest, path = n, filepath.Join(folder, e.Name())
+		}
+	}
+	return newest, path, nil
+}
+
 // claimGeneration takes the next generation of a run's coordinator: the number of a
-// file that nobody had created before, durable when it returns.
-func claimGeneration(fsys vfs.FS, dir string) (uint64, error) {
+// file that nobody had created before, durable when it returns. The file holds the
+// SHA-256 of the job that is trained.
+func claimGeneration(fsys vfs.FS, dir, jobSum string) (uint64, error) {
 	folder := filepath.Join(dir, generationsDir)
 	fail := func(err error) (uint64, error) {
 		return 0, fmt.Errorf("claiming a generation in %s: %w", folder, err)
 	}
-	entries, err := fsys.ReadDir(folder)
+	newest, _, err := newestGeneration(fsys, dir)
 	if err != nil {
 		return fail(err)
-	}
-	var newest uint64
-	for _, e := range entries {
-		if n, err := strconv.ParseUint(e.Name(), 10, 63); err == nil {
-			newest = max(newest, n)
-		}
 	}
 	file, err := fsys.CreateExclusive(filepath.Join(folder, fmt.Sprintf("%08d", newest+1)), 0o644)
 	if err != nil {
 		return fail(err)
 	}
-	if err := errors.Join(file.Sync(), file.Close(), fsys.SyncDir(folder)); err != nil {
+	_, err = file.Write([]byte(jobSum + "\n"))
+	if err := errors.Join(err, file.Sync(), file.Close(), fsys.SyncDir(folder)); err != nil {
 		return fail(err)
 	}
 	return newest + 1, nil
+}
+
+// sumJob is the SHA-256 of a run's job file, in hex.
+func sumJob(fsys vfs.FS, dir string) (string, error) {
+	data, err := vfs.ReadFile(fsys, filepath.Join(dir, jobFile), pipeline.MaxJobSpecBytes)
+	if err != nil {
+		return "", fmt.Errorf("opening the run %s: %w", dir, err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// checkJob fails when the job file is not the one that the run's last start trained.
+// Checkpoints hold the job, so this is for runs without one. What no start has written
+// whole, a crash's or an older version's, says nothing.
+func checkJob(fsys vfs.FS, dir, jobSum string) error {
+	newest, path, err := newestGeneration(fsys, dir)
+	if err != nil || newest == 0 {
+		return err
+	}
+	content, err := vfs.ReadFile(fsys, path, 2*sha256.Size+1)
+	if err != nil && !errors.Is(err, vfs.ErrTooLarge) {
+		return fmt.Errorf("opening the run %s: %w", dir, err)
+	}
+	then, whole := strings.CutSuffix(string(content), "\n")
+	if whole && len(then) == len(jobSum) && then != jobSum {
+		return fmt.Errorf("opening the run %s: its %s has SHA-256 %.16s: the one that was trained, by %s, had %.16s: restore it, or start a new run", dir, jobFile, jobSum, path, then)
+	}
+	return nil
 }

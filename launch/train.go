@@ -20,7 +20,7 @@ const leaveTime = 30 * time.Second
 // the workers where the environment's crew says. The error is about starting; how
 // training ended is the outcome.
 func (r *Run) Train() (outcome pipeline.Outcome, err error) {
-	generation, err := claimGeneration(r.env.FS, r.Dir)
+	generation, err := claimGeneration(r.env.FS, r.Dir, r.jobSum)
 	if err != nil {
 		return outcome, err
 	}

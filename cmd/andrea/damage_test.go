@@ -252,8 +252,12 @@ func (d *damaging) damageFile(t *testing.T, what, file, other string) {
 				t.Skip("the file is as it was: both runs have the same, or this user may read and write every file")
 			}
 			d.look(q, file)
-			if r := d.resume(q, file); r.code == 0 && !intact {
+			r := d.resume(q, file)
+			if r.code == 0 && !intact {
 				d.said(q, file, r)
+			}
+			if what == "dataset" && r.code == 0 && !intact {
+				t.Errorf("resume takes a damaged dataset:\n%s", r.stderr)
 			}
 		})
 	}
@@ -353,4 +357,25 @@ func TestMixedUpFolders(t *testing.T) {
 	p.remove("broken/journal.jsonl")
 	before = contents(t, p.dir)
 	refused("a new run over checkpoints", p.here(outside{}, p.trainHere(data, "broken")...), run, "job.yaml", "checkpoints")
+}
+
+// Before the first checkpoint the job alone says what is trained: one that was changed
+// is refused.
+func TestAChangedJobBeforeTheFirstCheckpoint(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	if r := p.run("kill-engine:50", tiny...); !r.killed {
+		t.Fatalf("exit %d\n%s", r.code, r.stderr)
+	}
+	p.remove("runs/demo/checkpoints")
+	job := p.read("runs/demo/job.yaml")
+	p.write("runs/demo/job.yaml", strings.Replace(job, "steps: 20", "steps: 22", 1))
+	if r := p.run("", "resume", "demo"); r.code != 2 || !strings.Contains(r.stderr, "job.yaml") {
+		t.Errorf("exit %d\n%s", r.code, r.stderr)
+	}
+	p.write("runs/demo/job.yaml", job)
+	p.write("runs/demo/generations/00000002", "") // a crash between two writes
+	if r := p.run("", "resume", "demo"); r.code != 0 {
+		t.Errorf("the former job: exit %d\n%s", r.code, r.stderr)
+	}
 }
