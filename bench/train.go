@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -35,25 +36,31 @@ var stepHyper = model.Hyper{
 	Correction1: 0.1, Correction2: 0.05, Eps: 1e-8, Decay: 0.1,
 }
 
-// open returns an engine with the initial weights of a variant, and a batch for it. It gives
-// back the memory of the engine before, so that the peak is this one's.
+// weightSpan is the width of the range that weights are drawn from, whose standard deviation is
+// that of most initial weights. Those themselves would take longer to draw than to train.
+const weightSpan = 0.07
+
+// open returns an engine with drawn weights, and a batch for it. It gives back the memory of
+// the engine before, so that the peak is this one's.
 func open(m *meter, c model.Config, windows int) (*cpuengine.Engine, model.Batch, error) {
 	debug.FreeOSMemory()
 	e, err := cpuengine.New(c, cpuengine.Options{Microbatch: windows, Slots: 1, Threads: m.bench.Threads(), Path: m.bench.Path()})
 	if err != nil {
 		return nil, model.Batch{}, err
 	}
+	r := rand.New(rand.NewPCG(1, 2))
 	layout := model.NewLayout(c)
 	w, zero := make([]float32, model.BucketSize), make([]float32, model.BucketSize)
 	for i := range layout.Buckets() {
 		lo, hi := layout.Bucket(i)
-		layout.InitBucket(1, i, w[:hi-lo])
+		for k := range w {
+			w[k] = weightSpan * (r.Float32() - 0.5)
+		}
 		if err := e.Load(i, w[:hi-lo], zero[:hi-lo], zero[:hi-lo]); err != nil {
-			return nil, model.Batch{}, err
+			return nil, model.Batch{}, errors.Join(err, e.Close())
 		}
 	}
 	b := model.Batch{Windows: windows, T: c.Context, Tokens: make([]uint32, windows*(c.Context+1))}
-	r := rand.New(rand.NewPCG(1, 2))
 	for i := range b.Tokens {
 		b.Tokens[i] = uint32(r.IntN(c.Vocab))
 	}
