@@ -107,7 +107,7 @@ func ending(t *testing.T, fsys vfs.FS, steps int64) string {
 		if s.Commit == nil {
 			t.Fatalf("step %d has no commit record", s.Intent.Step)
 		}
-		result += fmt.Sprintf("step %d root %v lr %v state %v loss %v\n", s.Intent.Step, s.Intent.RootDigest, s.Intent.LR, s.Commit.StateDigest, s.Commit.Loss)
+		result += fmt.Sprintf("step %d epoch %d lr %x root %v state %v loss %v\n", s.Intent.Step, s.Intent.Epoch, s.Intent.LR, s.Intent.RootDigest, s.Commit.StateDigest, s.Commit.Loss)
 	}
 	return result
 }

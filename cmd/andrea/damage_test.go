@@ -69,7 +69,7 @@ func stopping(t *testing.T, n int) outside {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := outside{engine: engine, signals: make(chan os.Signal, 2)}
+	o := outside{engine: engine, signals: make(chan os.Signal)} // the engine goes on when it is taken
 	o.engine.Open = watching(engine.Open, func(seen int) {
 		if seen == n {
 			o.signals <- syscall.SIGTERM

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"andrea/launch"
-	"andrea/pipeline/runner"
 	"andrea/vfs"
 )
 
@@ -91,46 +90,6 @@ func TestAProcessKilledAnywhere(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Stopped in every single step, inside warm-up, decay and at an epoch's end: the same
-// bits, and the same learning rate in every record.
-func TestARunStoppedInEveryStep(t *testing.T) {
-	p := newPlace(t)
-	data := p.prepared()
-	more := []string{"--set", "optimizer.warmup_steps=6", "--set", "batch.tokens_per_step=2048", "--set", "batch.lanes=4"}
-	if r := p.here(outside{}, p.trainHere(data, "whole", more...)...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
-	}
-	const microbatches = 2048 / 32 // of a step
-	code := p.here(stopping(t, microbatches/2), p.trainHere(data, "often", more...)...).code
-	starts := 1
-	for ; code == 143 && starts < 100; starts++ {
-		code = p.here(stopping(t, microbatches*3/2), "resume", filepath.Join(p.dir, "often")).code
-	}
-	if code != 0 || starts < 20 {
-		t.Errorf("exit %d after %d starts of 20 steps", code, starts)
-	}
-	if got, want := p.sums("often")+p.rates("often"), p.sums("whole")+p.rates("whole"); got != want {
-		t.Errorf("other bits:\n%s\nwant\n%s", got, want)
-	}
-	if rates := p.rates("whole"); !strings.Contains(rates, "epoch 1") {
-		t.Errorf("the run is within one epoch:\n%s", rates)
-	}
-}
-
-// rates are learning rate and epoch of every step, by the journal.
-func (p place) rates(run string) string {
-	p.t.Helper()
-	journal, err := runner.ReadJournal(vfs.OS, filepath.Join(p.dir, run, "journal.jsonl"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	var b strings.Builder
-	for _, s := range journal.Steps {
-		fmt.Fprintf(&b, "step %d lr %x epoch %d\n", s.Intent.Step, s.Intent.LR, s.Intent.Epoch)
-	}
-	return b.String()
 }
 
 // With several workers a lost one stops the run, which says which one and keeps a
