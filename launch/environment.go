@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"fmt"
+
 	"andrea/cpuengine"
 	"andrea/model"
 	"andrea/pipeline"
@@ -57,7 +59,24 @@ func CPU(path string, threads int) (Engine, error) {
 		Open: func(c model.Config, microbatch, slots int) (model.Engine, error) {
 			o := options
 			o.Microbatch, o.Slots = microbatch, slots
+			if err := checkMemory(c, o); err != nil {
+				return nil, err
+			}
 			return cpuengine.New(c, o)
 		},
 	}, nil
+}
+
+// checkMemory refuses an engine that does not fit into what is available: allocated
+// anyway, it would end the process without a word.
+func checkMemory(c model.Config, o cpuengine.Options) error {
+	need, err := cpuengine.Bytes(c, o)
+	if err != nil {
+		return err
+	}
+	if available := availableMemory(); available > 0 && need > available {
+		const gib = 1 << 30
+		return fmt.Errorf("opening the CPU engine: it needs %.1f GiB and %.1f GiB are available: lower batch.microbatch (%d windows) or batch.lanes, or take a smaller model", float64(need)/gib, float64(available)/gib, o.Microbatch)
+	}
+	return nil
 }
