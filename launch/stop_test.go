@@ -35,7 +35,7 @@ func TestARunStoppedInEveryStep(t *testing.T) {
 	}
 	base, spec := memory(t)
 	spec.Batch.TokensPerStep, spec.Data.Validation = 4096, 0.5 // two epochs
-	perStep := spec.Batch.TokensPerStep / 16 // microbatches of one window
+	perStep := spec.Batch.TokensPerStep / 16                   // microbatches of one window
 	whole := base.Kill()
 	if err := trainOn(t, whole, engine, spec); err != nil {
 		t.Fatal(err)
