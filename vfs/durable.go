@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"syscall"
 )
 
 // tempSuffix marks the sibling that WriteFileAtomic writes before the rename. A leftover after a
@@ -52,30 +54,43 @@ func removeIfThere(fsys FS, path string) error {
 	return nil
 }
 
-// MkdirAllDurable makes a folder and its missing parents, and syncs the parent of each one it made,
-// so that a file synced below does not vanish together with its folder.
+// MkdirAllDurable makes a folder and its missing parents so that they survive a power cut, and a file
+// synced below does not vanish together with them. Each is durable before the next is made, so that of
+// what a killed process left behind only the innermost folder can be unsynced, and the next call syncs it.
 func MkdirAllDurable(fsys FS, path string) error {
 	path = filepath.Clean(path)
-	var parents []string // of the folders to be made, innermost first
-	for dir := path; ; dir = filepath.Dir(dir) {
+	dir := path
+	var missing []string // innermost first
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		_, err := fsys.Stat(dir)
-		if err == nil || dir == filepath.Dir(dir) {
+		if err == nil {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		parents = append(parents, filepath.Dir(dir))
+		missing = append(missing, dir)
 	}
-	if err := fsys.MkdirAll(path); err != nil {
-		return err
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := fsys.SyncDir(parent); err != nil && !neverOurs(err) {
+			return fmt.Errorf("make folder %s durable: sync %s: %w", path, parent, err)
+		}
 	}
-	for i := len(parents) - 1; i >= 0; i-- {
-		if err := fsys.SyncDir(parents[i]); err != nil {
-			return fmt.Errorf("make folder %s durable: sync %s: %w", path, parents[i], err)
+	for _, dir := range slices.Backward(missing) {
+		if err := fsys.MkdirAll(dir); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(filepath.Dir(dir)); err != nil {
+			return fmt.Errorf("make folder %s durable: sync %s: %w", path, filepath.Dir(dir), err)
 		}
 	}
 	return nil
+}
+
+// neverOurs tells of the error of syncing a folder that it belongs to the system (it may not be read, or
+// its file system is read-only or cannot sync), so that nobody like us has made a folder in it.
+func neverOurs(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL)
 }
 
 // RemoveAll deletes a file, or a folder with all it holds, in the byte order of the names; a missing

@@ -74,12 +74,49 @@ func TestWriteFileAtomicSurvivesEveryError(t *testing.T) {
 	}
 }
 
+// Goal: a folder that MkdirAllDurable returned from survives a power cut, although the process that
+// began to make it was killed. Method: kill in every operation, make it again, cut the power.
+func TestFoldersOfAKilledProcessBecomeDurable(t *testing.T) {
+	for k := 0; ; k++ {
+		fsys := crashfs.New()
+		fsys.Inject(crashfs.CrashAt(k))
+		err := vfs.MkdirAllDurable(fsys, "a/b/c")
+		left := fsys.Kill()
+		must(t, vfs.MkdirAllDurable(left, "a/b/c/d"))
+		if _, err := left.Crash().Stat("a/b/c/d"); err != nil {
+			t.Fatalf("killed in operation %d, made again, power cut: %v", k, err)
+		}
+		if !fsys.Fired() {
+			must(t, err)
+			return
+		}
+	}
+}
+
+// The folder around one that exists may belong to the system: that it cannot be synced is no error,
+// that the disk fails is one.
+func TestFolderAroundTheExistingOne(t *testing.T) {
+	for err, tolerated := range map[error]bool{syscall.EACCES: true, syscall.EPERM: true, syscall.EROFS: true, syscall.EINVAL: true, syscall.EIO: false} {
+		fsys := crashfs.New()
+		must(t, fsys.MkdirAll("home/me"))
+		fsys.Inject(func(op crashfs.Op) error {
+			if op.Kind == "syncdir" && op.Path == "home" {
+				return err
+			}
+			return nil
+		})
+		if got := vfs.MkdirAllDurable(fsys, "home/me/run"); !fsys.Fired() || tolerated != (got == nil) {
+			t.Errorf("%v: error %v", err, got)
+		}
+	}
+}
+
 func TestOrderOfOperations(t *testing.T) {
 	fsys := crashfs.New()
 	must(t, vfs.MkdirAllDurable(fsys, filepath.Join("a", "b", "c")))
 	must(t, vfs.WriteFileAtomic(fsys, "a/b/c/f", []byte("new"), 0o644))
 	want := []string{
-		"mkdir a/b/c", "syncdir .", "syncdir a", "syncdir a/b",
+		"mkdir a", "syncdir .", "mkdir a/b", "syncdir a", "mkdir a/b/c", "syncdir a/b",
 		"create a/b/c/f.tmp", "write a/b/c/f.tmp 3", "sync a/b/c/f.tmp", "close a/b/c/f.tmp",
 		"rename a/b/c/f.tmp a/b/c/f", "syncdir a/b/c",
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
 // Crash returns the file system found after a power cut at this moment when the disk had written
@@ -13,9 +14,12 @@ func (f *FS) Crash() *FS {
 }
 
 // Kill returns the file system found after the death of the process at this moment: every completed
-// operation is there, synced or not, and so is what a torn write had written.
+// operation is there, synced or not, and so is what a torn write had written. What was not synced still
+// is not: a power cut of the result may lose it.
 func (f *FS) Kill() *FS {
-	return f.survive(func(n int) int { return n })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &FS{root: f.root.clone(map[*node]*node{})}
 }
 
 // CrashRandom returns a file system that may be found after a power cut: of every folder's unsynced
@@ -24,6 +28,33 @@ func (f *FS) Kill() *FS {
 func (f *FS) CrashRandom(seed uint64) *FS {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	return f.survive(func(n int) int { return rng.IntN(n + 1) })
+}
+
+// clone copies a node with all that is not synced, but no lock.
+func (n *node) clone(copies map[*node]*node) *node {
+	if done, ok := copies[n]; ok || n == nil {
+		return done
+	}
+	c := &node{
+		dir: n.dir, changes: slices.Clone(n.changes),
+		data: bytes.Clone(n.data), syncedData: bytes.Clone(n.syncedData), writes: slices.Clone(n.writes),
+	}
+	copies[n] = c
+	if n.dir {
+		c.entries, c.synced = cloneEntries(n.entries, copies), cloneEntries(n.synced, copies)
+	}
+	for i := range c.changes {
+		c.changes[i].node = c.changes[i].node.clone(copies)
+	}
+	return c
+}
+
+func cloneEntries(entries map[string]*node, copies map[*node]*node) map[string]*node {
+	result := make(map[string]*node, len(entries))
+	for name, n := range entries {
+		result[name] = n.clone(copies)
+	}
+	return result
 }
 
 // survive copies the tree; keep(n) says how many of n unsynced things are kept.

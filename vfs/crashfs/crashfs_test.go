@@ -57,6 +57,37 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	}
 }
 
+// The death of a process syncs nothing: a power cut after it loses what one before it would have lost,
+// and what is synced in between stays.
+func TestCrashAfterKill(t *testing.T) {
+	fsys := crashfs.New()
+	must(t, create(t, fsys, "f", "abc").Sync())
+	must(t, fsys.SyncDir("."))
+	must(t, create(t, fsys, "g", "xyz").Sync())
+	must(t, fsys.Rename("f", "moved"))
+	f, err := fsys.OpenAppend("moved")
+	must(t, err)
+	_, err = f.Write([]byte("def"))
+	must(t, err)
+	killed := fsys.Kill()
+	if read(t, killed, "moved") != "abcdef" || read(t, killed, "g") != "xyz" || read(t, killed, "f") != "-" {
+		t.Fatal("the kill lost something")
+	}
+	if left := killed.Crash(); read(t, left, "f") != "abc" || read(t, left, "g") != "-" || read(t, left, "moved") != "-" {
+		t.Fatal("the power cut after the kill kept what was never synced")
+	}
+	f, err = killed.OpenAppend("moved")
+	must(t, err)
+	must(t, f.Sync())
+	must(t, killed.SyncDir("."))
+	if left := killed.Crash(); read(t, left, "moved") != "abcdef" || read(t, left, "g") != "xyz" {
+		t.Fatal("the power cut lost what was synced after the kill")
+	}
+	if read(t, fsys.Crash(), "moved") != "-" {
+		t.Fatal("a sync after the kill reached the file system before it")
+	}
+}
+
 func TestSyncedNameOfUnsyncedFileIsEmpty(t *testing.T) {
 	fsys := crashfs.New()
 	create(t, fsys, "f", "abc")
