@@ -107,7 +107,56 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// The same with an error instead of a crash: the process lives on, nothing half done stays, and the
+// Goal: what a restarted owner has committed or taken up survives a power cut, although a killed one began
+// it. Method: kill in every operation, open again, or save again, and cut the power.
+func TestPowerCutAfterAKill(t *testing.T) {
+	for k := 0; ; k++ {
+		fsys := withCheckpoints(t, 1, 2)
+		fsys.Inject(crashfs.CrashAt(k))
+		err := saveAndRetain(fsys, 3)
+		opened := fsys.Kill()
+		before := newestAfter(t, opened)
+		if after := newestAfter(t, opened.Crash()); !slices.Equal(after, before) {
+			t.Fatalf("killed in operation %d, opened, power cut: checkpoints %v, before %v", k, after, before)
+		}
+		saved := fsys.Kill()
+		must(t, saveAndRetain(saved, 3))
+		if after := newestAfter(t, saved.Crash()); !slices.Equal(after, []int{2, 3}) {
+			t.Fatalf("killed in operation %d, saved again, power cut: checkpoints %v", k, after)
+		}
+		if !fsys.Fired() {
+			must(t, err)
+			return
+		}
+	}
+}
+
+// A checkpoint that is in its place already is durable when Commit has said so.
+func TestCommitOfTheSameStateIsDurable(t *testing.T) {
+	fsys := withCheckpoints(t, 1)
+	store := owned(t, fsys, dir)
+	moved := false
+	fsys.Inject(func(op crashfs.Op) error {
+		moved = moved || op.Kind == "rename"
+		if moved && op.Kind == "syncdir" && op.Path == dir {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := newState(tiny(), 2).save(store, 2); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("the folder cannot be synced: %v", err)
+	}
+	if err := newState(tiny(), 2).save(store, 2); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("it still cannot: %v", err)
+	}
+	fsys.Inject(nil)
+	must(t, newState(tiny(), 2).save(store, 2))
+	if steps := newestAfter(t, fsys.Crash()); !slices.Equal(steps, []int{1, 2}) {
+		t.Fatalf("committed, but after a power cut there are only %v", steps)
+	}
+}
+
+// An error instead of a crash: the process lives on, nothing half done stays, and the
 // next attempt succeeds.
 func TestErrorAnywhere(t *testing.T) {
 	for k := 0; ; k++ {

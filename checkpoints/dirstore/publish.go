@@ -28,7 +28,8 @@ func (w *Writer) publish(m checkpoints.Manifest) (checkpoints.Manifest, error) {
 	if former.StateDigest != m.StateDigest {
 		return m, fmt.Errorf("an intact checkpoint of this step with another state is there already: digest %v, new %v: the same step must give the same bits: move %s away to keep both", former.StateDigest, m.StateDigest, s.Path(w.step))
 	}
-	return former, nil
+	// It may be one that a process moved in and then died before it could sync the folder.
+	return former, s.fsys.SyncDir(s.dir)
 }
 
 // moveIn is the moment at which a checkpoint begins to exist.

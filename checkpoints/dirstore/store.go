@@ -47,17 +47,14 @@ func OpenOwned(fsys vfs.FS, dir string) (*Store, error) {
 	return s, nil
 }
 
-// sweep deletes the temporary folders. The folder is synced first: one of them may have been a
-// checkpoint whose renaming is not durable yet, and must not come back with half its files.
+// sweep makes durable what a killed owner may have left unsynced, and deletes the temporary folders. The
+// order matters: one of them may have been a checkpoint, and must not come back with half its files.
 func (s *Store) sweep() error {
 	entries, err := s.fsys.ReadDir(s.dir)
 	if err != nil {
 		return err
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), checkpoints.TempPrefix) })
-	if len(entries) == 0 {
-		return nil
-	}
 	if err := s.fsys.SyncDir(s.dir); err != nil {
 		return err
 	}
