@@ -63,9 +63,10 @@ var rules = []rule{
 	{pkg: "vfs", modules: sys, why: "the door to the file system"},
 	{pkg: "vfs/crashfs", project: "vfs", why: "the file system that forgets"},
 	{pkg: "launch", project: "*", modules: zap + " " + sys, why: "builds whole processes from the parts"},
-	{pkg: "cmd/andrea", project: "*", modules: cobra + " " + zap + " " + sys + " " + term, why: "reads flags and wires"},
-	{pkg: "cmd/coordinator", project: "*", modules: cobra + " " + zap, why: "a thin main over launch"},
-	{pkg: "cmd/worker", project: "*", modules: cobra + " " + zap, why: "a thin main over launch"},
+	{pkg: "cli", project: "*", modules: cobra + " " + zap + " " + sys + " " + term, why: "reads flags and wires"},
+	{pkg: "cmd/andrea", project: "cli", why: "a main of one line"},
+	{pkg: "cmd/coordinator", project: "cli", why: "a main of one line"},
+	{pkg: "cmd/worker", project: "cli", why: "a main of one line"},
 }
 
 // impureImports are the packages, each with all below it, that a pure package may not import: files,

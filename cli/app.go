@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"andrea/launch"
+	"andrea/vfs"
+)
+
+// outside is everything the commands touch beyond their flags, so that tests can run
+// the same commands on a disk that fails or an engine that stops.
+type outside struct {
+	fs        vfs.FS
+	engine    launch.Engine
+	engineErr error // why there is no engine
+	stdout    io.Writer
+	stderr    io.Writer
+	signals   chan os.Signal // SIGINT and SIGTERM
+	self      []string       // starts this program
+}
+
+// crew is the workers of a run: one in this process, several in processes of their
+// own.
+func (o outside) crew(workers int) launch.Crew {
+	if workers == 1 {
+		return launch.Crew{}
+	}
+	return launch.Crew{Workers: workers, Command: append(o.self[:len(o.self):len(o.self)], "worker")}
+}
+
+// Exit codes.
+const (
+	exitDone       = 0
+	exitFailed     = 1
+	exitBadInput   = 2   // usage, job, dataset or checkpoint
+	exitInterrupt  = 130 // SIGINT
+	exitTerminated = 143 // SIGTERM
+)
+
+// exitError is an error with the code that the program ends with.
+type exitError struct {
+	code int
+	err  error // nil: everything is said already
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+// badInput marks an error as the user's to mend.
+func badInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitError{exitBadInput, err}
+}
+
+// version is the program's version as the toolchain recorded it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return "andrea " + info.Main.Version
+	}
+	return "andrea (devel)"
+}
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, o outside, args []string) int {
+	root := rootCommand(o)
+	began := false // flags and arguments were understood
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	root.SetArgs(args)
+	root.SetOut(o.stdout)
+	root.SetErr(o.stderr)
+	err := root.ExecuteContext(ctx)
+	var coded exitError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &coded):
+	case began:
+		coded = exitError{exitFailed, err}
+	default:
+		coded = exitError{exitBadInput, err} // unknown commands and flags
+	}
+	if coded.err != nil {
+		fmt.Fprintln(o.stderr, "andrea:", coded.err)
+	}
+	return coded.code
+}
+
+func rootCommand(o outside) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "andrea",
+		Short: "Train small language models: the same bits on any machine, after any crash",
+		Long: `andrea trains decoder-only transformers of the ANDREA family (12m, 120m, 480m, or a
+shape of your own) on the processors of this machine. A run can be interrupted at
+any moment and resumed to exactly the weights that an uninterrupted run gives.`,
+		Example: `  andrea train --text ~/books --steps 50       learn from the text files in a folder
+  andrea train --print-job                     every setting with its default
+  andrea resume runs/demo                      go on after an interruption`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version(),
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o),
+		dataCommand(o), checkpointsCommand(o), generateCommand(o), modelCommand(o), benchCommand(o))
+	return root
+}

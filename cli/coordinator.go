@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"andrea/launch"
+)
+
+func coordinatorCommand(o outside) *cobra.Command {
+	var f coordinatorFlags
+	c := &cobra.Command{
+		Use:   "coordinator",
+		Short: "Coordinate a run whose workers are other processes",
+		Long: `Coordinate a run whose workers are other processes.
+
+The coordinator reads the dataset, keeps journal and checkpoints in the run's folder,
+and runs the NATS server that the workers connect to. It begins to train when all
+workers have joined. A run that exists is gone on with.`,
+		Example: `  andrea coordinator --job job.yaml --run runs/big --listen 127.0.0.1:4222 --workers 2
+  andrea worker --creds runs/big/worker.json          twice, each in a terminal of its own`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return coordinate(c.Context(), o, f) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.train.job, "job", "", "job spec in YAML")
+	flags.StringVar(&f.train.data, "data", "", "folder of a prepared token dataset (default: the job's data.path)")
+	flags.StringArrayVar(&f.train.set, "set", nil, "set one key of the job, such as optimizer.lr=6e-4; can be repeated")
+	flags.StringVar(&f.train.run, "run", "", "folder of the run")
+	flags.StringVar(&f.listen, "listen", "", "loopback address for the NATS server (default 127.0.0.1 and a free port)")
+	flags.IntVar(&f.workers, "workers", 1, "how many workers train together")
+	flags.BoolVar(&f.train.json, "json", false, "one JSON line a step on standard output, also on a terminal")
+	return c
+}
+
+type coordinatorFlags struct {
+	train   trainFlags
+	listen  string
+	workers int
+}
+
+func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
+	if f.train.run == "" {
+		return badInput(errors.New("coordinating a run: no folder is given: name it with --run"))
+	}
+	if err := checkWorkers(f.workers); err != nil {
+		return badInput(err)
+	}
+	show := newScreen(o, f.train.json)
+	defer show.close()
+	guard := newGuard(ctx, o)
+	defer guard.close()
+	environment := show.environment(o, guard)
+	environment.Listen = f.listen
+	environment.Crew = launch.Crew{Workers: f.workers, Elsewhere: true}
+	run, err := f.open(o, environment)
+	if err != nil {
+		return inputOrDisk(err)
+	}
+	show.note("workers join with: andrea worker --creds %s/worker.json", run.Dir)
+	return trainRun(o, run, guard, show)
+}
+
+// open goes on with a run that exists, or creates it.
+func (f coordinatorFlags) open(o outside, environment launch.Environment) (*launch.Run, error) {
+	exists, err := launch.Exists(o.fs, f.train.run)
+	if err != nil {
+		return nil, err
+	}
+	if exists {
+		return launch.Open(environment, f.train.run, f.train.data)
+	}
+	spec, err := f.train.jobSpec(o.fs)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Data.Path == "" {
+		return nil, errors.New("there is nothing to train on: give --data with a prepared dataset, or data.path in the job")
+	}
+	return launch.Create(environment, f.train.run, spec)
+}
+
+// maxWorkers bounds --workers.
+const maxWorkers = 1024
+
+func checkWorkers(n int) error {
+	if n < 1 || n > maxWorkers {
+		return fmt.Errorf("--workers is %d: must be between 1 and %d", n, maxWorkers)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"andrea/launch"
+	"andrea/vfs"
+)
+
+// seedVariable sets the seed of what is drawn in a test.
+const seedVariable = "ANDREA_TEST_SEED"
+
+// drawing is a generator of random numbers whose seed the test's log tells.
+func drawing(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", seedVariable, err)
+		}
+	}
+	t.Logf("drawn with %s=%d", seedVariable, seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// few is how many cases are drawn of many.
+func few(n int) int {
+	if os.Getenv(everythingVariable) != "" {
+		return 30 * n
+	}
+	return n
+}
+
+// wholeRun trains the tiny run undisturbed, and returns its sums and how many file
+// operations and engine calls it took.
+func wholeRun(t *testing.T) (want string, operations, calls int) {
+	t.Helper()
+	p := newPlace(t)
+	data := p.prepared()
+	engine, err := launch.CPU("", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done, called atomic.Int64
+	engine.Open = counting(engine.Open, func() error { called.Add(1); return nil })
+	o := outside{engine: engine, fs: &countingFS{FS: vfs.OS, before: onFile(func() error { done.Add(1); return nil })}}
+	if r := p.here(o, p.trainHere(data, "runs/demo")...); r.code != 0 {
+		t.Fatalf("exit %d\n%s", r.code, r.stderr)
+	}
+	return p.sums("runs/demo"), int(done.Load()), int(called.Load())
+}
+
+// Killed in any file operation or engine call, which are what lies before and after
+// every message, and killed again while it resumes: the same bits.
+func TestAProcessKilledAnywhere(t *testing.T) {
+	want, operations, calls := wholeRun(t)
+	rng := drawing(t)
+	for _, c := range []struct {
+		fault   string
+		of      int
+		workers string
+	}{{"kill-operation", operations, "1"}, {"kill-engine", calls, "1"}, {"kill-operation", operations, "2"}} {
+		for range few(2) {
+			first, second := 1+rng.IntN(c.of), 1+rng.IntN(c.of)
+			t.Run(fmt.Sprintf("%s %d, %d, workers %s", c.fault, first, second, c.workers), func(t *testing.T) {
+				p := newPlace(t)
+				p.text()
+				p.run(fmt.Sprintf("%s:%d", c.fault, first), append(slices.Clone(tiny), "--workers", c.workers)...)
+				if _, err := os.Stat(filepath.Join(p.dir, "runs/demo/job.yaml")); err != nil {
+					if r := p.run("", tiny...); r.code != 0 { // there was no run yet
+						t.Fatalf("beginning again: exit %d\n%s", r.code, r.stderr)
+					}
+				}
+				p.run(fmt.Sprintf("%s:%d", c.fault, second), "resume", "demo", "--workers", c.workers)
+				if r := p.run("", "resume", "demo"); r.code != 0 {
+					t.Fatalf("resume: exit %d\n%s", r.code, r.stderr)
+				}
+				if got := p.sums("runs/demo"); got != want {
+					t.Errorf("other bits:\n%s\nwant\n%s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// With several workers a lost one stops the run, which says which one and keeps a
+// checkpoint; going on, with any number of workers, gives the same bits.
+func TestALostWorkerStopsTheRun(t *testing.T) {
+	want, _, calls := wholeRun(t)
+	rng := drawing(t)
+	for range few(1) {
+		n := 2 + rng.IntN(calls/2-2)
+		t.Run(fmt.Sprintf("in engine call %d", n), func(t *testing.T) {
+			p := newPlace(t)
+			p.text()
+			r := p.run(fmt.Sprintf("kill-worker-1:%d", n), append(slices.Clone(tiny), "--workers", "2")...)
+			if r.code != 1 || !strings.Contains(r.stderr, "worker-1") || !strings.Contains(r.stderr, "lost") {
+				t.Fatalf("exit %d\n%s", r.code, r.stderr)
+			}
+			if r := p.run("", "resume", "demo", "--workers", strconv.Itoa(1+n%2)); r.code != 0 {
+				t.Fatalf("resume: exit %d\n%s", r.code, r.stderr)
+			}
+			if got := p.sums("runs/demo"); got != want {
+				t.Errorf("other bits:\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}

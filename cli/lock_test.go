@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A run that lives is changed by nobody else; who may change it is told at once. The
+// dead hold nothing.
+func TestARunInUseIsRefused(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	run := p.start(endless()...)
+	run.waitForStep(1)
+	before := p.read("runs/demo/server.json") + p.read("runs/demo/worker.json")
+	for name, args := range map[string][]string{
+		"resume":      {"resume", "demo"},
+		"train":       append([]string{"train", "--run", "runs/demo"}, tiny[1:]...),
+		"coordinator": {"coordinator", "--run", "runs/demo"},
+	} {
+		r := p.run("", args...)
+		if r.code != 2 || !strings.Contains(r.stderr, "runs/demo") || !strings.Contains(r.stderr, fmt.Sprintf("in use by process %d:", run.cmd.Process.Pid)) {
+			t.Errorf("%s: exit %d\n%s", name, r.code, r.stderr)
+		}
+	}
+	if after := p.read("runs/demo/server.json") + p.read("runs/demo/worker.json"); after != before {
+		t.Error("the refused processes have changed the run's keys")
+	}
+	run.end(syscall.SIGKILL)
+	again := p.start("resume", "demo")
+	again.waitForStep(1)
+	if code := again.end(syscall.SIGTERM); code != 143 {
+		t.Errorf("after the first process was killed: exit %d\n%s", code, again.stderr.String())
+	}
+}

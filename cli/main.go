@@ -1,0 +1,32 @@
+// Package cli is the command line: it parses flags, shows progress, turns signals
+// into an orderly end and errors into exit codes. The main programs under cmd/ are
+// one line each.
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"andrea/launch"
+	"andrea/vfs"
+)
+
+// Main runs this process's command line, after the given arguments, and returns the
+// exit code. The daemons of a cluster give their command as an argument.
+func Main(arguments ...string) int {
+	engine, err := launch.CPU("", 0)
+	self, selfErr := os.Executable()
+	if selfErr != nil {
+		self = os.Args[0]
+	}
+	o := outside{
+		fs: vfs.OS, engine: engine, engineErr: err,
+		stdout: os.Stdout, stderr: os.Stderr,
+		signals: make(chan os.Signal, 2),
+		self:    []string{self},
+	}
+	signal.Notify(o.signals, os.Interrupt, syscall.SIGTERM)
+	return execute(context.Background(), o, append(arguments, os.Args[1:]...))
+}

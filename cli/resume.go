@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"andrea/launch"
+	"andrea/vfs"
+)
+
+func resumeCommand(o outside) *cobra.Command {
+	var data string
+	var json bool
+	var workers int
+	c := &cobra.Command{
+		Use:   "resume RUN",
+		Short: "Go on with a run from its newest intact checkpoint",
+		Long: `Go on with a run from its newest intact checkpoint.
+
+RUN is the run's folder, or its name below runs/. Steps after the checkpoint that
+the journal has recorded are computed again and must give what was recorded. The
+result has the same bits as if the run had never stopped.`,
+		Example: `  andrea resume runs/demo
+  andrea resume demo --data /mnt/tokens/books-0123456789ab      the dataset has moved`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return resume(c.Context(), o, args[0], data, json, workers)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "where the run's dataset lies now (default: where it lay)")
+	c.Flags().IntVar(&workers, "workers", 1, "how many worker processes train together; need not be what it was")
+	c.Flags().BoolVar(&json, "json", false, "one JSON line a step on standard output, also on a terminal")
+	return c
+}
+
+// findRun is the folder of the run that a person names.
+func findRun(fsys vfs.FS, name string) (string, error) {
+	for _, dir := range []string{filepath.Clean(name), filepath.Join("runs", name)} {
+		exists, err := launch.Exists(fsys, dir)
+		if err != nil {
+			return "", fmt.Errorf("looking for the run %s: %w", name, err)
+		}
+		if exists {
+			return dir, nil
+		}
+	}
+	for _, dir := range []string{filepath.Clean(name), filepath.Join("runs", name)} {
+		if info, err := fsys.Stat(dir); err == nil && info.IsDir() {
+			return "", fmt.Errorf("looking for the run %s: the folder %s has no job.yaml, which makes it a run: restore that file (every checkpoint's manifest.json holds its text), or name another folder", name, dir)
+		}
+	}
+	return "", fmt.Errorf("looking for the run %s: neither it nor runs/%s is the folder of a run: 'ls runs' lists them", name, name)
+}
+
+func resume(ctx context.Context, o outside, name, data string, json bool, workers int) error {
+	if err := checkWorkers(workers); err != nil {
+		return badInput(err)
+	}
+	if o.engineErr != nil {
+		return o.engineErr
+	}
+	dir, err := findRun(o.fs, name)
+	if err != nil {
+		return badInput(err)
+	}
+	show := newScreen(o, json)
+	defer show.close()
+	guard := newGuard(ctx, o)
+	defer guard.close()
+	environment := show.environment(o, guard)
+	environment.Crew = o.crew(workers)
+	run, err := launch.Open(environment, dir, data)
+	if err != nil {
+		return inputOrDisk(err)
+	}
+	for _, d := range run.Damaged {
+		show.note("the checkpoint of step %d is passed over: %v", d.Step, d.Reason)
+	}
+	if run.Complete() {
+		show.note("the run %s is complete: all %d steps are committed", dir, run.Plan.Spec.Steps)
+		return run.Close()
+	}
+	switch last := run.Start.Journal.Last(); {
+	case !run.Start.Checkpoint:
+		show.note("no checkpoint yet: starting at step 0")
+	case last > run.Start.Step:
+		show.note("going on from the checkpoint of step %d; steps %d to %d are recorded already and computed again", run.Start.Step, run.Start.Step+1, last)
+	default:
+		show.note("going on from the checkpoint of step %d", run.Start.Step)
+	}
+	return trainRun(o, run, guard, show)
+}
+
+// trainRun trains a run to its end and says how it went.
+func trainRun(o outside, run *launch.Run, guard *guard, show *screen) error {
+	defer frugal()()
+	show.Train(run.Plan.Spec.Steps)
+	guard.train()
+	outcome, err := run.Train()
+	closeErr := run.Close()
+	debug.FreeOSMemory() // of the run's engine, before the sample opens one
+	if err != nil {
+		return inputOrDisk(errors.Join(err, closeErr))
+	}
+	outcome.Err = errors.Join(outcome.Err, closeErr)
+	outcome.Complete = outcome.Complete && closeErr == nil
+	show.summary(o, run, outcome)
+	switch {
+	case outcome.Err != nil:
+		return exitError{exitFailed, outcome.Err}
+	case outcome.Complete:
+		return nil
+	}
+	return exitError{guard.code(), nil}
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"andrea/dataset/prepare"
+	"andrea/launch"
+	"andrea/pipeline"
+	"andrea/progress"
+)
+
+// screen shows a command's work to people, or as JSON lines to programs.
+type screen struct{ *progress.Display }
+
+// newScreen looks at what standard output is.
+func newScreen(o outside, json bool) *screen {
+	file, isFile := o.stdout.(*os.File)
+	terminal := isFile && term.IsTerminal(int(file.Fd()))
+	mode, color := progress.ChooseMode(json, terminal, os.Getenv("TERM"), os.Getenv("NO_COLOR"))
+	width := func() int {
+		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+		return 80
+	}
+	return &screen{progress.New(progress.Options{Mode: mode, Color: color, Out: o.stdout, Notes: o.stderr, Width: width, Now: time.Now})}
+}
+
+// note shows a text for people.
+func (s *screen) note(format string, args ...any) { s.Note(fmt.Sprintf(format, args...)) }
+
+// environment is what a run works with under this command.
+func (s *screen) environment(o outside, g *guard) launch.Environment {
+	return launch.Environment{FS: o.fs, Engine: o.engine, Version: version(), Notify: s.Notice, Stop: g.stop, Warn: func(err error) { s.Warn(err.Error()) }}
+}
+
+// prepared says what became of the text.
+func (s *screen) prepared(r prepare.Result) {
+	verb := "tokens written to"
+	if r.Reused {
+		verb = "tokens reused, the text has not changed:"
+	}
+	s.note("%s %s: %d documents, %d tokens, tokenizer %s", verb, r.Dir, r.Info.Documents, r.Info.Tokens, r.Tokenizer.Spec())
+}
+
+// sampleTokens is the length of the text that a finished run shows.
+const sampleTokens = 96
+
+// summary says how a run ended, where its checkpoint lies and what to type next.
+func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome) {
+	_ = s.Close() // what could not be shown cannot be complained about either
+	if outcome.Checkpoint < 0 {
+		s.note("no checkpoint was written: nothing was trained yet")
+	} else {
+		s.note("checkpoint  %s", filepath.Join(run.Dir, "checkpoints", fmt.Sprintf("step-%08d", outcome.Checkpoint)))
+	}
+	if outcome.Complete {
+		s.sample(o, run, outcome.Checkpoint)
+	}
+	s.note("resume with %s resume %s", commandName(), run.Dir)
+}
+
+// sample shows what the trained model writes.
+func (s *screen) sample(o outside, run *launch.Run, step int64) {
+	environment := launch.Environment{FS: o.fs, Engine: o.engine}
+	text, err := launch.Sample(context.Background(), environment, run.Dir, step, launch.Sampling{MaxTokens: sampleTokens, Temperature: 0.8, TopK: 40, Seed: 1})
+	if err != nil {
+		s.Warn(fmt.Sprintf("no sample of text: %v", err))
+		return
+	}
+	s.note("sample      %s", strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\n", "\n            "))
+}
+
+// commandName is how this program was started, as a person would type it.
+func commandName() string {
+	path, err := os.Executable()
+	switch {
+	case err != nil:
+		return "andrea"
+	case strings.Contains(path, "go-build"):
+		return "go run ./cmd/andrea"
+	}
+	return os.Args[0]
+}
+
+func (s *screen) close() { _ = s.Close() }

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"andrea/dataset/prepare"
+	"andrea/launch"
+	"andrea/pipeline"
+	"andrea/tokenizer"
+	"andrea/vfs"
+)
+
+// trainFlags are the flags of 'andrea train'.
+type trainFlags struct {
+	variant   string
+	text      []string
+	data      string
+	tokenizer string
+	job       string
+	run       string
+	steps     int64
+	seed      uint64
+	set       []string
+	printJob  bool
+	json      bool
+	workers   int
+}
+
+func trainCommand(o outside) *cobra.Command {
+	var f trainFlags
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "Train a model in a new run",
+		Long: `Train a model in a new run.
+
+Give text (files or folders; a tokenizer is learnt from it) or a dataset prepared
+before. The job can be written down in a YAML file; flags replace single keys of it.
+The run's folder holds everything: job, journal, logs and checkpoints. Ctrl-C writes
+a checkpoint and stops; 'andrea resume' goes on.`,
+		Example: `  andrea train --variant 12m --text ~/books --steps 50
+  andrea train --text ~/books --set model.d_model=64 --set model.n_head=4 --set model.n_layer=2
+  andrea train --job jobs/12m.yaml --data tokens/books-0123456789ab
+  andrea train --print-job > job.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return train(c.Context(), o, f) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.variant, "variant", "", "shape of the model: 12m, 120m or 480m (default 12m)")
+	flags.StringArrayVar(&f.text, "text", nil, "file or folder of text to learn from; can be repeated")
+	flags.StringVar(&f.data, "data", "", "folder of a prepared token dataset")
+	flags.StringVar(&f.tokenizer, "tokenizer", "", "how --text becomes tokens: bytes or harris:N with N learnt segments\n(default harris:2048; harris:8192 for 120m and 480m)")
+	flags.StringVar(&f.job, "job", "", "job spec in YAML")
+	flags.StringVar(&f.run, "run", "", "folder of the run (default runs/NAME, NAME being the job's name, numbered)")
+	flags.Int64Var(&f.steps, "steps", 0, "number of optimizer steps (default 50)")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of the weights and of the order of the data (default 1)")
+	flags.StringArrayVar(&f.set, "set", nil, "set one key of the job, such as optimizer.lr=6e-4; can be repeated")
+	flags.IntVar(&f.workers, "workers", 1, "how many worker processes train together; the bits do not depend on it")
+	flags.BoolVar(&f.printJob, "print-job", false, "print the job and train nothing")
+	flags.BoolVar(&f.json, "json", false, "one JSON line a step on standard output, also on a terminal")
+	c.PreRun = func(c *cobra.Command, _ []string) { f.given(c) }
+	return c
+}
+
+// given turns the flags that were given into keys of the job, --set last.
+func (f *trainFlags) given(c *cobra.Command) {
+	var keys []string
+	for flag, assignment := range map[string]string{
+		"steps": fmt.Sprintf("steps=%d", f.steps),
+		"seed":  fmt.Sprintf("seed=%d", f.seed),
+	} {
+		if c.Flags().Changed(flag) {
+			keys = append(keys, assignment)
+		}
+	}
+	f.set = append(keys, f.set...)
+}
+
+// jobSpec is the job that the flags describe.
+func (f *trainFlags) jobSpec(fsys vfs.FS) (pipeline.JobSpec, error) {
+	spec := pipeline.DefaultJobSpec()
+	if f.job != "" {
+		data, err := vfs.ReadFile(fsys, f.job, pipeline.MaxJobSpecBytes)
+		if err != nil {
+			return spec, fmt.Errorf("reading the job spec: %w", err)
+		}
+		if spec, err = pipeline.ParseJobSpec(data); err != nil {
+			return spec, fmt.Errorf("%s: %w", f.job, err)
+		}
+	}
+	if f.variant != "" {
+		spec.Model.Variant = f.variant
+	}
+	if f.data != "" {
+		spec.Data.Path = f.data
+	}
+	var errs []error
+	for _, assignment := range f.set {
+		errs = append(errs, spec.Set(assignment))
+	}
+	return spec, errors.Join(errs...)
+}
+
+// train is the whole command.
+func train(ctx context.Context, o outside, f trainFlags) error {
+	spec, err := f.jobSpec(o.fs)
+	if err != nil {
+		return badInput(err)
+	}
+	if f.printJob {
+		_, err := o.stdout.Write(spec.Marshal())
+		return err
+	}
+	if err := checkWorkers(f.workers); err != nil {
+		return badInput(err)
+	}
+	if o.engineErr != nil {
+		return o.engineErr
+	}
+	show := newScreen(o, f.json)
+	defer show.close()
+	guard := newGuard(ctx, o)
+	defer guard.close()
+	if err := f.prepare(guard.preparing, o, &spec, show); err != nil {
+		return guard.explain(err)
+	}
+	dir, err := runFolder(o.fs, f.run, &spec)
+	if err != nil {
+		return badInput(err)
+	}
+	environment := show.environment(o, guard)
+	environment.Crew = o.crew(f.workers)
+	run, err := launch.Create(environment, dir, spec)
+	if err != nil {
+		return inputOrDisk(err)
+	}
+	show.note("%s", strings.TrimSpace(string(run.Plan.Spec.Marshal())))
+	return trainRun(o, run, guard, show)
+}
+
+// prepare makes spec name a dataset: the one that was given, or tokens made of text.
+func (f *trainFlags) prepare(ctx context.Context, o outside, spec *pipeline.JobSpec, show *screen) error {
+	switch {
+	case len(f.text) == 0 && spec.Data.Path == "":
+		return badInput(errors.New("there is nothing to train on: give --text with files or folders of text, or --data with a prepared dataset"))
+	case len(f.text) == 0:
+		return nil
+	case f.data != "":
+		return badInput(errors.New("both --text and --data are given: give one"))
+	}
+	tokens, err := f.tokenizerSpec(spec)
+	if err != nil {
+		return badInput(err)
+	}
+	if err := launch.CheckSpec(*spec, tokens.Vocab()); err != nil {
+		return badInput(err)
+	}
+	result, err := prepare.Text(ctx, prepare.Options{FS: o.fs, Paths: f.text, Tokenizer: tokens, Out: "tokens", Progress: show.Phase})
+	if err != nil {
+		return inputOrDisk(err)
+	}
+	spec.Data.Path = result.Dir
+	show.prepared(result)
+	return nil
+}
+
+func (f *trainFlags) tokenizerSpec(spec *pipeline.JobSpec) (tokenizer.Spec, error) {
+	if f.tokenizer != "" {
+		return tokenizer.ParseSpec(f.tokenizer)
+	}
+	if v := spec.Model.Variant; v == "120m" || v == "480m" {
+		return tokenizer.ParseSpec("harris:8192")
+	}
+	return tokenizer.ParseSpec("harris:2048")
+}
+
+// runFolder chooses where the run will lie. Without --run it is runs/NAME, or
+// runs/NAME-2 and so on where that is taken, and the job is named like its folder.
+func runFolder(fsys vfs.FS, run string, spec *pipeline.JobSpec) (string, error) {
+	if run != "" {
+		return filepath.Clean(run), nil
+	}
+	base := spec.Name
+	for n := 1; n < 10000; n++ {
+		if n > 1 {
+			spec.Name = fmt.Sprintf("%s-%d", base, n)
+		}
+		dir := filepath.Join("runs", spec.Name)
+		exists, err := launch.Exists(fsys, dir)
+		if err != nil {
+			return "", fmt.Errorf("choosing a folder for the run: %w", err)
+		}
+		if !exists {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("choosing a folder for the run: runs/%s and its numbered siblings exist: name one with --run", base)
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"andrea/launch"
+	"andrea/pipeline"
+)
+
+func workerCommand(o outside) *cobra.Command {
+	var f workerFlags
+	c := &cobra.Command{
+		Use:   "worker",
+		Short: "Take part in a run as a worker",
+		Long: `Take part in a run as a worker.
+
+The coordinator of the run has written the address of its server and the worker's key
+to RUN/worker.json. A worker needs nothing else: tokens and state come over the
+network. It logs JSON lines to standard error and ends with the run: with code 0 when
+all steps are committed, 3 when the run ended before, 143 after SIGTERM.`,
+		Example: `  andrea worker --creds runs/demo/worker.json
+  andrea worker --creds worker.json --nats nats://127.0.0.1:4222 --id worker-2`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return work(c.Context(), o, f) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.creds, "creds", "", "the run's worker.json: address, run and key")
+	flags.StringVar(&f.nats, "nats", "", "URL of the NATS server (default: the one in worker.json)")
+	flags.StringVar(&f.id, "id", "", "name of this worker, unique in the run (default: made of host and process)")
+	flags.BoolVar(&f.endWithInput, "end-with-input", false, "end when standard input is closed")
+	_ = flags.MarkHidden("end-with-input") // 'andrea train --workers' ties its children to itself
+	return c
+}
+
+type workerFlags struct {
+	creds        string
+	nats         string
+	id           string
+	endWithInput bool
+}
+
+// notInID is what a worker's name must not contain.
+var notInID = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// workerID is the given name, or one made of host and process.
+func (f workerFlags) workerID() (pipeline.WorkerID, error) {
+	id := f.id
+	if id == "" {
+		host, _ := os.Hostname() // empty is as good a part of the name as any
+		id = notInID.ReplaceAllString(fmt.Sprintf("worker-%.40s-%d", host, os.Getpid()), "-")
+	}
+	if len(id) > 64 || notInID.MatchString(id) {
+		return "", fmt.Errorf("naming the worker %q: use up to 64 of a-z, 0-9 and -", id)
+	}
+	return pipeline.WorkerID(id), nil
+}
+
+func work(ctx context.Context, o outside, f workerFlags) error {
+	if o.engineErr != nil {
+		return o.engineErr
+	}
+	if f.creds == "" {
+		return badInput(errors.New("joining a run: no key is given: name the run's worker.json with --creds"))
+	}
+	id, err := f.workerID()
+	if err != nil {
+		return badInput(err)
+	}
+	defer frugal()()
+	guard := newGuard(ctx, o)
+	defer guard.close()
+	ctx = guard.preparing
+	if f.endWithInput {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // returns when the parent has gone
+			cancel()
+		}()
+	}
+	err = launch.Work(ctx, launch.WorkerOptions{FS: o.fs, Engine: o.engine, Key: f.creds, URL: f.nats, ID: id, Log: o.stderr})
+	var stopped pipeline.ErrStopped
+	switch {
+	case guard.signalled():
+		return exitError{guard.code(), nil}
+	case errors.As(err, &stopped):
+		return exitError{launch.ExitStopped, nil}
+	case err != nil:
+		return exitError{exitFailed, err}
+	}
+	return nil
+}
