@@ -55,12 +55,14 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	defer guard.close()
 	environment := show.environment(o, guard)
 	environment.Listen = f.listen
+	environment.Serving = func(address, keyFile string) {
+		show.note("serving at %s: %d workers are to join: andrea worker --creds %s", address, f.workers, keyFile)
+	}
 	environment.Crew = launch.Crew{Workers: f.workers, Elsewhere: true}
 	run, err := f.open(o, environment)
 	if err != nil {
 		return inputOrDisk(err)
 	}
-	show.note("workers join with: andrea worker --creds %s/worker.json", run.Dir)
 	return trainRun(o, run, guard, show)
 }
 

@@ -24,6 +24,9 @@ type Environment struct {
 	Stop <-chan string
 	// Crew says who computes.
 	Crew Crew
+	// Serving, unless nil, is told once where the server listens and which file lets a
+	// worker in.
+	Serving func(address, keyFile string)
 	// Listen is where the embedded server listens: a loopback host and port; empty: one
 	// that is free.
 	Listen string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,6 +32,9 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 	defer func() { err = errors.Join(err, n.close()) }()
 	n.log.Info("run started", zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
 		zap.String("engine", r.env.Engine.Class), zap.String("device", r.env.Engine.Device), zap.String("address", n.server.URL()))
+	if r.env.Serving != nil {
+		r.env.Serving(n.server.URL(), filepath.Join(r.Dir, workerKeyFile))
+	}
 	for _, d := range r.Damaged {
 		n.log.Warn("checkpoint passed over", zap.Int("step", d.Step), zap.Error(d.Reason))
 	}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The daemons of a cluster, as three processes over TCP: they end in the bits of a
+// run in one process, and all of them with code 0.
+func TestCoordinatorAndWorkersAreProcessesOfTheirOwn(t *testing.T) {
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "andrea/cmd/coordinator", "andrea/cmd/worker")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the daemons: %v\n%s", err, out)
+	}
+	p := newPlace(t)
+	p.text()
+	if r := p.run("", tiny...); r.code != 0 {
+		t.Fatalf("exit %d\n%s", r.code, r.stderr)
+	}
+	want := p.sums("runs/demo")
+	coordinator := exec.Command(filepath.Join(bin, "coordinator"), "--job", "runs/demo/job.yaml", "--run", "runs/big", "--workers", "2")
+	coordinator.Dir = p.dir
+	notes, err := coordinator.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := coordinator.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = coordinator.Process.Kill() }()
+	var said bytes.Buffer
+	lines := bufio.NewScanner(notes)
+	var workers []*exec.Cmd
+	for lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
+		if !strings.Contains(lines.Text(), "serving at") {
+			continue
+		}
+		for range 2 {
+			w := exec.Command(filepath.Join(bin, "worker"), "--creds", "runs/big/worker.json")
+			w.Dir = p.dir
+			if err := w.Start(); err != nil {
+				t.Fatal(err)
+			}
+			workers = append(workers, w)
+		}
+	}
+	if err := coordinator.Wait(); err != nil {
+		t.Fatalf("the coordinator: %v\n%s", err, said.String())
+	}
+	if len(workers) != 2 {
+		t.Fatalf("the coordinator never said that it serves:\n%s", said.String())
+	}
+	for _, w := range workers {
+		if err := w.Wait(); err != nil {
+			t.Errorf("a worker: %v", err)
+		}
+	}
+	if got := p.sums("runs/big"); got != want {
+		t.Errorf("other bits:\n%s\nwant\n%s", got, want)
+	}
+}
