@@ -3,6 +3,7 @@ package arrowfile
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"andrea/vfs"
@@ -58,12 +59,36 @@ func TestWriterFailsCleanly(t *testing.T) {
 		if !errors.Is(err, broken) {
 			t.Fatalf("operation %d failed, and the error is %v", k, err)
 		}
-		entries, err := fsys.ReadDir("/data")
-		if err != nil {
-			t.Fatal(err)
+		if left := besides(t, fsys, dir); left != "" && !(left == filepath.Base(dir) && isWhole(t, fsys)) {
+			t.Fatalf("operation %d failed and left %s", k, left)
 		}
-		if len(entries) > 0 && !(len(entries) == 1 && isWhole(t, fsys)) {
-			t.Fatalf("operation %d failed and left %s", k, entries[0].Name())
+	}
+}
+
+// The process dies at any operation: the next one writes the dataset, if it is not there, and leaves
+// nothing of the first.
+func TestNextWriterClearsUpAfterAKill(t *testing.T) {
+	for k := 0; ; k++ {
+		fsys := crashfs.New()
+		fsys.Inject(crashfs.CrashAt(k))
+		err := writeFaulty(fsys)
+		left := fsys.Kill()
+		if !isWhole(t, left) {
+			if err := writeFaulty(left); err != nil {
+				t.Fatalf("killed in operation %d: the next writer: %v", k, err)
+			}
+			if left = left.Crash(); !isWhole(t, left) {
+				t.Fatalf("killed in operation %d: the next dataset is gone after a power cut", k)
+			}
+		}
+		if names := besides(t, left, dir); names != filepath.Base(dir) {
+			t.Fatalf("killed in operation %d: in the folder: %s", k, names)
+		}
+		if !fsys.Fired() {
+			if err != nil || k < 20 {
+				t.Fatalf("after %d operations: %v", k, err)
+			}
+			return
 		}
 	}
 }
@@ -104,7 +129,7 @@ func TestAbortLeavesNothing(t *testing.T) {
 	if err := errors.Join(w.Abort(), w.Abort()); err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := fsys.ReadDir("/data"); err != nil || len(entries) != 0 {
-		t.Errorf("left behind: %v, %v", entries, err)
+	if left := besides(t, fsys, dir); left != "" {
+		t.Errorf("left behind: %s", left)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -84,8 +85,8 @@ func TestWriterRefuses(t *testing.T) {
 	mustName(t, w.Document([]uint32{256}), "closed")
 	_, err = w.Commit()
 	mustName(t, err, "closed")
-	if entries := must[[]os.DirEntry](t)(os.ReadDir(filepath.Dir(dir))); len(entries) != 0 {
-		t.Errorf("left behind: %v", entries)
+	if left := besides(t, vfs.OS, dir); left != "" {
+		t.Errorf("left behind: %s", left)
 	}
 }
 
@@ -121,20 +122,58 @@ func TestWriterLeavesOthersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Whoever commits second finds the place taken, and the first dataset stays.
-	first, second := must[*Writer](t)(Create(vfs.OS, dir, meta(300))), must[*Writer](t)(Create(vfs.OS, dir, meta(300)))
-	for _, w := range []*Writer{first, second} {
-		if err := w.Document([]uint32{256, 7}); err != nil {
-			t.Fatal(err)
+	// What appears while a dataset is written stays, and the dataset goes.
+	w := must[*Writer](t)(Create(vfs.OS, dir, meta(300)))
+	if err := errors.Join(w.Document([]uint32{256, 7}), os.WriteFile(dir, []byte("mine"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Commit()
+	mustName(t, err, "exists already")
+	if got := must[[]byte](t)(os.ReadFile(dir)); string(got) != "mine" {
+		t.Errorf("it became %q", got)
+	}
+	if got := besides(t, vfs.OS, dir); got != "tokens" {
+		t.Errorf("in the folder: %s", got)
+	}
+}
+
+// besides lists what lies in the folder of a dataset's place, but for its lock.
+func besides(t *testing.T, fsys vfs.FS, dir string) string {
+	t.Helper()
+	var names []string
+	for _, entry := range must[[]fs.DirEntry](t)(fsys.ReadDir(filepath.Dir(dir))) {
+		if entry.Name() != filepath.Base(dir)+".lock" {
+			names = append(names, entry.Name())
 		}
 	}
-	must[Info](t)(first.Commit())
-	_, err := second.Commit()
-	mustName(t, err, "exists already")
-	if entries := must[[]os.DirEntry](t)(os.ReadDir(parent)); len(entries) != 1 {
-		t.Errorf("beside the dataset: %v", entries)
+	return strings.Join(names, " ")
+}
+
+// A second writer of the same place is refused, disturbs nothing, and has its turn when the first ends.
+func TestOneWriterAtATime(t *testing.T) {
+	for _, fsys := range []vfs.FS{vfs.OS, crashfs.New()} {
+		dir := filepath.Join(t.TempDir(), "tokens")
+		first := must[*Writer](t)(Create(fsys, dir, meta(300)))
+		_, err := Create(fsys, dir, meta(300))
+		if !errors.Is(err, vfs.ErrLocked) {
+			t.Fatalf("a second writer: %v", err)
+		}
+		mustName(t, err, dir, "wait")
+		if err := errors.Join(first.Document([]uint32{256, 7}), first.Abort()); err != nil {
+			t.Fatal(err)
+		}
+		second := must[*Writer](t)(Create(fsys, dir, meta(300)))
+		if err := second.Document([]uint32{256, 8}); err != nil {
+			t.Fatal(err)
+		}
+		must[Info](t)(second.Commit())
+		_, err = Create(fsys, dir, meta(300))
+		mustName(t, err, "exists already")
+		compareRanges(t, open(t, fsys, dir), []uint32{256, 8})
+		if got := besides(t, fsys, dir); got != "tokens" {
+			t.Errorf("in the folder: %s", got)
+		}
 	}
-	compareRanges(t, open(t, vfs.OS, dir), []uint32{256, 7})
 }
 
 func TestWriterFillsAnEmptyFolder(t *testing.T) {

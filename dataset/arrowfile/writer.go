@@ -8,7 +8,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"path/filepath"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -27,6 +26,7 @@ type Writer struct {
 	fsys   vfs.FS
 	dir    string
 	temp   string
+	lock   vfs.File // held until the end: temp is ours
 	schema *arrow.Schema
 	alloc  memory.Allocator
 	info   Info
@@ -50,9 +50,16 @@ type shardFile struct {
 	shard  Shard
 }
 
-// Create prepares to write a dataset at dir, which must not exist or be an empty folder; missing
-// parents are made. Meta is refused when its vocabulary, identities or tokenizer file are out of
-// bounds. Call Commit or Abort at the end.
+// What is written beside a dataset's place: the folder that becomes the dataset, and an empty file that
+// is locked meanwhile and stays, since deleting a lock breaks it.
+const (
+	tempSuffix = ".tmp"
+	lockSuffix = ".lock"
+)
+
+// Create prepares to write a dataset at dir, which must be Absent; missing parents are made. It fails
+// when another process writes there, with an error that wraps vfs.ErrLocked, and when Meta's
+// vocabulary, identities or tokenizer file are out of bounds. Call Commit or Abort at the end.
 func Create(fsys vfs.FS, dir string, meta Meta) (*Writer, error) {
 	w, err := create(fsys, filepath.Clean(dir), meta)
 	if err != nil {
@@ -68,16 +75,10 @@ func create(fsys vfs.FS, dir string, meta Meta) (*Writer, error) {
 	if len(meta.TokenizerFile) > maxTokenizer {
 		return nil, fmt.Errorf("tokenizer file: %d bytes are more than %d", len(meta.TokenizerFile), maxTokenizer)
 	}
-	if _, err := vacant(fsys, dir); err != nil {
-		return nil, err
-	}
-	if err := vfs.MkdirAllDurable(fsys, filepath.Dir(dir)); err != nil {
-		return nil, err
-	}
 	w := &Writer{
 		fsys:   fsys,
 		dir:    dir,
-		temp:   fmt.Sprintf("%s.tmp-%016x", dir, rand.Uint64()),
+		temp:   dir + tempSuffix,
 		schema: schemaOf(column{wide: Wide(meta.Vocab)}, shardMetadata(meta.Vocab, meta.Tokenizer)),
 		alloc:  memory.DefaultAllocator,
 		info: Info{
@@ -92,14 +93,34 @@ func create(fsys vfs.FS, dir string, meta Meta) (*Writer, error) {
 		tokens:      tokenBuffer{wide: Wide(meta.Vocab)},
 		offsets:     []int32{0},
 	}
-	err := fsys.MkdirAll(w.temp)
+	return w, w.begin(meta.TokenizerFile)
+}
+
+// begin claims the place and puts the first file into a fresh temporary folder.
+func (w *Writer) begin(tokenizer []byte) (err error) {
+	if err := vacant(w.fsys, w.dir); err != nil {
+		return err
+	}
+	if err := vfs.MkdirAllDurable(w.fsys, filepath.Dir(w.dir)); err != nil {
+		return err
+	}
+	if w.lock, err = w.fsys.Lock(w.dir + lockSuffix); err != nil {
+		return fmt.Errorf("claim it: %w: when another process prepares it, wait until that is done", err)
+	}
+	err = vacant(w.fsys, w.dir) // who held the lock may have put it there
 	if err == nil {
-		err = vfs.WriteFileSync(fsys, filepath.Join(w.temp, tokenizerFile), meta.TokenizerFile, 0o644)
+		err = vfs.RemoveAll(w.fsys, w.temp)
+	}
+	if err == nil {
+		err = w.fsys.MkdirAll(w.temp)
+	}
+	if err == nil {
+		err = vfs.WriteFileSync(w.fsys, filepath.Join(w.temp, tokenizerFile), tokenizer, 0o644)
 	}
 	if err != nil {
-		return nil, errors.Join(err, w.Abort())
+		return errors.Join(err, w.Abort())
 	}
-	return w, nil
+	return nil
 }
 
 // Document adds one document: dataset.BOS followed by ids that are below the vocabulary and not BOS.
@@ -240,7 +261,7 @@ func (w *Writer) Commit() (Info, error) {
 		return Info{}, errors.Join(fmt.Errorf("write dataset %s: %w", w.dir, err), w.Abort())
 	}
 	w.closed = true
-	if err := w.fsys.SyncDir(filepath.Dir(w.dir)); err != nil {
+	if err := errors.Join(w.fsys.SyncDir(filepath.Dir(w.dir)), w.lock.Close()); err != nil {
 		return Info{}, fmt.Errorf("write dataset %s: it is there, but may not survive a power cut: %w", w.dir, err)
 	}
 	return w.info, nil
@@ -269,33 +290,35 @@ func (w *Writer) commit() error {
 	if err := w.fsys.SyncDir(w.temp); err != nil {
 		return err
 	}
-	exists, err := vacant(w.fsys, w.dir)
-	if err == nil && exists { // not every system renames onto a folder, even an empty one
-		err = w.fsys.Remove(w.dir)
+	if err := vacant(w.fsys, w.dir); err != nil {
+		return err
 	}
-	if err != nil {
+	// Not every system renames onto a folder, even an empty one.
+	if err := w.fsys.Remove(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return w.fsys.Rename(w.temp, w.dir)
 }
 
-// vacant makes sure that a dataset may be put at dir: there is nothing, or an empty folder (exists).
-func vacant(fsys vfs.FS, dir string) (exists bool, err error) {
+// Absent reports whether a dataset may be put at dir: there is nothing, or an empty folder.
+func Absent(fsys vfs.FS, dir string) (bool, error) {
 	info, err := fsys.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return true, nil
 	}
-	if err != nil {
+	if err != nil || !info.IsDir() {
 		return false, err
 	}
-	if !info.IsDir() {
-		return true, errors.New("a file of this name exists already: choose another place")
-	}
 	entries, err := fsys.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
-		err = errors.New("the folder exists already and is not empty: choose another or remove it")
+	return err == nil && len(entries) == 0, err
+}
+
+func vacant(fsys vfs.FS, dir string) error {
+	absent, err := Absent(fsys, dir)
+	if err == nil && !absent {
+		err = errors.New("something of this name exists already and is no empty folder: choose another place or remove it")
 	}
-	return true, err
+	return err
 }
 
 // Abort gives up and removes what was written. After Commit or Abort it does nothing.
@@ -309,7 +332,7 @@ func (w *Writer) Abort() error {
 		err = w.shard.file.Close()
 		w.shard = nil
 	}
-	return errors.Join(err, vfs.RemoveAll(w.fsys, w.temp))
+	return errors.Join(err, vfs.RemoveAll(w.fsys, w.temp), w.lock.Close())
 }
 
 // hashingFile is what the Arrow library writes to: it adds up size and SHA-256 on the way.
