@@ -51,6 +51,7 @@ type learner struct {
 	MinVariety int    `json:"min_variety"`
 	MinFreq    int64  `json:"min_freq"`
 	Top        int    `json:"top"`
+	Unicode    string `json:"unicode,omitempty"` // version of the tables that say what a letter is; a file may lack it
 }
 
 // sample identifies the text that the segments were learnt from.
@@ -101,6 +102,17 @@ func Parse(data []byte) (*Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer file: %w", err)
 	}
 	return t, nil
+}
+
+// ParseMaker is Parse for the file beside tokens that were made by the tokenizer of this Identity and Vocab; another
+// tokenizer is refused.
+func ParseMaker(data []byte, identity string, vocab int) (*Tokenizer, error) {
+	t, err := Parse(data)
+	if err == nil && (t.Identity() != identity || t.Vocab() != vocab) {
+		return nil, fmt.Errorf("tokenizer file: it is %s with %d ids: the tokens were made by %.200s with %d: the files belong to different datasets",
+			t.Identity(), t.Vocab(), identity, vocab)
+	}
+	return t, err
 }
 
 func parse(data []byte) (*Tokenizer, error) {

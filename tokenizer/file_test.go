@@ -21,9 +21,16 @@ func samples(t testing.TB) map[string]*Tokenizer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	of := *from
+	of.learner.Unicode = "15.0.0"
+	lettered, err := build([][]byte{[]byte(" the")}, &of)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return map[string]*Tokenizer{
 		"bytes":   Bytes(),
-		"learnt":  learnt,
+		"learnt":  learnt, // a file without the version of Unicode stays as it is
+		"unicode": lettered,
 		"foreign": mustBuild(t, "<&>", "a\"\\", "\x00\n\t", "\u2028\uFFFD", "\xff\xfe", "你"),
 	}
 }
@@ -43,6 +50,25 @@ func TestFileRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+func TestParseMaker(t *testing.T) {
+	tok := samples(t)["learnt"]
+	data := tok.Marshal()
+	if back, err := ParseMaker(data, tok.Identity(), tok.Vocab()); err != nil || back.Identity() != tok.Identity() {
+		t.Errorf("the maker itself: %v", err)
+	}
+	for name, err := range map[string]error{
+		"another identity": second(ParseMaker(data, Bytes().Identity(), tok.Vocab())),
+		"another vocab":    second(ParseMaker(data, tok.Identity(), tok.Vocab()+1)),
+		"a broken file":    second(ParseMaker(data[1:], tok.Identity(), tok.Vocab())),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "tokenizer file: ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func second(_ *Tokenizer, err error) error { return err }
 
 const goldenBytesFile = `{
   "format": "harris-segments",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -33,7 +34,8 @@ type Progress struct {
 }
 
 // Learner learns a harris:N tokenizer from the documents added to it. The same documents give the same tokenizer, and
-// the same file, in whatever order they are added, as long as they fit the budget. One goroutine uses it at a time.
+// the same file, in whatever order they are added, as long as they fit the budget and unicode.Version, which the file
+// names, is the same. One goroutine uses it at a time.
 type Learner struct {
 	segments  int
 	room      int64
@@ -122,7 +124,7 @@ func (l *Learner) Learn(report func(Progress) error) (*Tokenizer, error) {
 	return build(segments, &origin{
 		learner: learner{
 			Algorithm: algorithm, Scope: scope, MaxBytes: maxCandidateBytes,
-			MinVariety: minVariety, MinFreq: minFreq, Top: topOf(l.segments),
+			MinVariety: minVariety, MinFreq: minFreq, Top: topOf(l.segments), Unicode: unicode.Version,
 		},
 		sample: sample{
 			Documents: l.documents, Bytes: l.bytes, SHA256: hex.EncodeToString(digest[:]), Tokens: tokens,

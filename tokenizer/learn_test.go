@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 const workedText = "read reads reader reading lead leads leader leading test tests tester testing rest rests resting 你好 你们"
@@ -122,6 +123,9 @@ func TestLearnGolden(t *testing.T) {
 	}
 	if want := []string{" lead", " test", " read", " rest", "read", " re", "lead", "test"}; !slices.Equal(got, want) {
 		t.Errorf("the segments are %q, want %q", got, want)
+	}
+	if named := `"unicode": "` + unicode.Version + `"`; !strings.Contains(string(tok.Marshal()), named) {
+		t.Errorf("the file does not say %s", named)
 	}
 }
 

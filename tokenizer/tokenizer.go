@@ -7,7 +7,8 @@
 //
 // The tokenizer "bytes" has no segments. A "harris:N" tokenizer is learnt from a sample of text (see Learner): peaks
 // of letter variety, after Harris (1955), propose the segments, and the tokens that a segment saves under this very
-// encoding dispose. Learning uses integers and total orders only, so the same text always gives the same tokenizer.
+// encoding dispose. Learning uses integers and total orders only, so the same text and tables of Unicode always give the same
+// tokenizer.
 package tokenizer
 
 import (
