@@ -9,10 +9,12 @@ import (
 	"andrea/tokenizer"
 )
 
-// Text that is read and not yet written is bounded: a document counts in units of unitBytes, 1 at least,
-// and one of more than all of them waits until it is alone.
+// What is in memory of documents that are not yet written is bounded: a document counts in units of
+// unitBytes of its text and ids together, 1 at least, and one of more than all of them waits until it is
+// alone.
 const (
-	unitBytes       = 1 << 20
+	unitBytes       = 4 << 20
+	idBytes         = 4
 	minUnits        = 16
 	unitsPerEncoder = 4 // so that none waits for a document
 )
@@ -47,7 +49,7 @@ func encode(ctx context.Context, t *tokenizer.Tokenizer, documents []textdir.Doc
 		defer close(waiting)
 		defer close(ordered)
 		for _, d := range documents {
-			j := job{d, min(units, 1+int(d.Bytes/unitBytes)), make(chan encoded, 1)}
+			j := job{d, min(units, unitsOf(t, d.Bytes)), make(chan encoded, 1)}
 			if !take(ctx, free, j.units) {
 				return
 			}
@@ -97,7 +99,22 @@ func (j job) encode(ctx context.Context, t *tokenizer.Tokenizer) encoded {
 	if err != nil {
 		return encoded{err: err}
 	}
-	ids := make([]uint32, 1, 1+len(text)/2)
+	ids := make([]uint32, 1, expectedIDs(t, int64(len(text))))
 	ids[0] = tokenizer.BOS
 	return encoded{ids: t.Encode(ids, text)}
+}
+
+// unitsOf is how many units a document of so many bytes of text counts.
+func unitsOf(t *tokenizer.Tokenizer, textBytes int64) int {
+	return 1 + int((textBytes+idBytes*expectedIDs(t, textBytes))/unitBytes)
+}
+
+// expectedIDs is how many ids a document of so many bytes hardly exceeds: BOS and one for each byte where
+// there are no segments, and else one for two bytes, since segments have two bytes at least and cover
+// nearly all of any text like the one they were learnt from.
+func expectedIDs(t *tokenizer.Tokenizer, textBytes int64) int64 {
+	if t.Segments() == 0 {
+		return 1 + textBytes
+	}
+	return 1 + textBytes/2
 }

@@ -10,9 +10,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
 
 	"andrea/dataset/arrowfile"
 	"andrea/dataset/textdir"
@@ -62,7 +63,9 @@ type Result struct {
 
 // Text prepares the text at o.Paths. A dataset that was made of the same text in the same way is
 // verified and used again. Else it is made as a whole or not at all: an error, ctx's among them, leaves
-// nothing behind. The same text and options give the same bytes of every file.
+// nothing behind but an empty lock file. The same text and options give the same bytes of every file;
+// where a tokenizer is learnt, in programs with the same tables of Unicode (Go's unicode.Version), whose
+// classes of letters decide what is learnt.
 func Text(ctx context.Context, o Options) (Result, error) {
 	if o.SampleBytes == 0 {
 		o.SampleBytes = DefaultSampleBytes
@@ -88,12 +91,14 @@ func Text(ctx context.Context, o Options) (Result, error) {
 	for _, d := range documents {
 		r.TextBytes += d.Bytes
 	}
-	_, err = o.FS.Stat(dir)
+	absent, err := arrowfile.Absent(o.FS, dir)
 	switch {
-	case err == nil:
-		err = r.reuse(ctx, o, source)
-	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		err = fmt.Errorf("looking for prepared tokens: %w", err)
+	case absent:
 		err = r.make(ctx, o, given, documents, source)
+	default:
+		err = r.reuse(ctx, o, source)
 	}
 	if err != nil {
 		return Result{}, err
@@ -117,19 +122,24 @@ func (o Options) recipe(given *tokenizer.Tokenizer) string {
 	if given != nil {
 		return fmt.Sprintf("recipe %d, tokenizer file sha256:%x", recipe, sha256.Sum256(given.Marshal()))
 	}
-	return fmt.Sprintf("recipe %d, learn %s from %d bytes drawn by seed %d", recipe, o.Tokenizer, o.SampleBytes, o.Seed)
+	return fmt.Sprintf("recipe %d, learn %s from %d bytes drawn by seed %d, Unicode %s", recipe, o.Tokenizer, o.SampleBytes, o.Seed, unicode.Version)
 }
 
 // maxBase is how many characters of the text's name stand in the dataset's name.
 const maxBase = 40
 
-// folder names the dataset after the first path and its fingerprint.
+// folder names the dataset after its fingerprint and one of the paths, whose order must not matter: the
+// one with the smallest name.
 func (o Options) folder(source string) (string, error) {
-	absolute, err := filepath.Abs(o.Paths[0])
-	if err != nil {
-		return "", fmt.Errorf("naming a dataset after %s: %w", o.Paths[0], err)
+	names := make([]string, len(o.Paths))
+	for i, path := range o.Paths {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return "", fmt.Errorf("naming a dataset after %s: %w", path, err)
+		}
+		names[i] = cleanName(filepath.Base(absolute))
 	}
-	return filepath.Join(o.Out, cleanName(filepath.Base(absolute))+"-"+source[:12]), nil
+	return filepath.Join(o.Out, slices.Min(names)+"-"+source[:12]), nil
 }
 
 // cleanName keeps the letters and digits of ASCII and puts one dash for every run of others.
@@ -164,10 +174,7 @@ func (r *Result) reuse(ctx context.Context, o Options, source string) error {
 	}
 	file, err := set.Tokenizer()
 	if err == nil {
-		r.Tokenizer, err = tokenizer.Parse(file)
-	}
-	if err == nil && r.Tokenizer.Identity() != r.Info.Tokenizer {
-		err = fmt.Errorf("its tokenizer is %s, but its tokens were made by %s", r.Tokenizer.Identity(), r.Info.Tokenizer)
+		r.Tokenizer, err = tokenizer.ParseMaker(file, r.Info.Tokenizer, r.Info.Vocab)
 	}
 	if err != nil {
 		return r.damaged(err)

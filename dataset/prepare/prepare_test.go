@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"andrea/dataset/arrowfile"
 	"andrea/dataset/textdir"
@@ -59,7 +60,7 @@ func prepared(t *testing.T, o Options) Result {
 	return r
 }
 
-// content returns every file below dir with its bytes.
+// content returns every file below dir with its bytes, but for empty locks.
 func content(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -68,8 +69,9 @@ func content(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		files[name] = string(data)
+		if name, _ := filepath.Rel(dir, path); len(data) > 0 || filepath.Ext(name) != ".lock" {
+			files[name] = string(data)
+		}
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -169,6 +171,41 @@ func TestReuse(t *testing.T) {
 	}
 	if after := content(t, o.Out); len(after) != len(before) {
 		t.Errorf("%d files, before %d", len(after), len(before))
+	}
+}
+
+// The order of the paths decides nothing, the name included.
+func TestOrderOfPathsDoesNotMatter(t *testing.T) {
+	o := options(t)
+	o.Paths = []string{filepath.Join(o.Paths[0], "folder1"), filepath.Join(o.Paths[0], "folder0"), filepath.Join(o.Paths[0], "folder2")}
+	first := prepared(t, o)
+	slices.Sort(o.Paths)
+	if second := prepared(t, o); !second.Reused || second.Dir != first.Dir || !strings.HasPrefix(filepath.Base(first.Dir), "folder0-") {
+		t.Errorf("prepared in %s, then in %s", first.Dir, second.Dir)
+	}
+}
+
+// An empty folder at the dataset's place is no damaged dataset.
+func TestEmptyFolderIsFilled(t *testing.T) {
+	o := options(t)
+	first := prepared(t, o)
+	if err := errors.Join(os.RemoveAll(first.Dir), os.Mkdir(first.Dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if second := prepared(t, o); second.Reused || second.Dir != first.Dir || second.Info.Fingerprint != first.Info.Fingerprint {
+		t.Errorf("second: %+v, first: %+v", second, first)
+	}
+}
+
+// What a tokenizer learns depends on the tables of Unicode, so a program with others prepares anew. What
+// it does, once given, does not.
+func TestRecipeNamesTheTablesOfUnicode(t *testing.T) {
+	o := options(t)
+	if recipe := o.recipe(nil); !strings.HasSuffix(recipe, "Unicode "+unicode.Version) {
+		t.Error(recipe)
+	}
+	if recipe := o.recipe(tokenizer.Bytes()); strings.Contains(recipe, "Unicode") {
+		t.Error(recipe)
 	}
 }
 
@@ -374,6 +411,40 @@ func TestEncodeKeepsTheOrder(t *testing.T) {
 	full := errors.New("the disk is full")
 	if err := encode(t.Context(), tokenizer.Bytes(), documents, func(textdir.Document, []uint32) error { return full }); err != full {
 		t.Errorf("error %v, want that of write", err)
+	}
+}
+
+// A document counts with its ids, which take far more memory than its text, and they are put where they
+// fit at once.
+func TestMemoryOfADocument(t *testing.T) {
+	const size = 1 << 20
+	path := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(path, []byte(strings.Repeat("a", size)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	documents, _, err := textdir.Walk(t.Context(), []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := job{document: documents[0]}.encode(t.Context(), tokenizer.Bytes())
+	if got.err != nil || len(got.ids) != 1+size || cap(got.ids) > size+size/16 {
+		t.Errorf("%d ids in a slice of %d: %v", len(got.ids), cap(got.ids), got.err)
+	}
+	learnt, err := tokenizer.Parse([]byte(`["aa"]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		tokenizer *tokenizer.Tokenizer
+		bytes     int64
+		want      int
+	}{
+		{tokenizer.Bytes(), 1, 1}, {tokenizer.Bytes(), 1 << 20, 2}, {tokenizer.Bytes(), 64 << 20, 81},
+		{learnt, 1, 1}, {learnt, 1 << 20, 1}, {learnt, 64 << 20, 49},
+	} {
+		if got := unitsOf(test.tokenizer, test.bytes); got != test.want {
+			t.Errorf("%s: %d bytes count %d units, want %d", test.tokenizer.Spec(), test.bytes, got, test.want)
+		}
 	}
 }
 
