@@ -38,13 +38,10 @@ func readTokenizer(set *arrowfile.Dataset) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := tokenizer.Parse(file)
+	info := set.Info()
+	t, err := tokenizer.ParseMaker(file, info.Tokenizer, info.Vocab)
 	if err != nil {
 		return nil, err
-	}
-	info := set.Info()
-	if t.Vocab() != info.Vocab || t.Identity() != info.Tokenizer {
-		return nil, fmt.Errorf("its tokenizer is %s with %d ids: the tokens were made by %s with %d", t.Identity(), t.Vocab(), info.Tokenizer, info.Vocab)
 	}
 	return &Data{
 		Dataset: set, Tokenizer: t, TokenizerFile: file,
