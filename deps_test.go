@@ -35,11 +35,11 @@ const (
 var rules = []rule{
 	{pkg: "numeric", pure: true, why: "arithmetic whose bits are promised stands on nothing"},
 	{pkg: "model", pure: true, project: "numeric", why: "shapes, layout, digests and the engine interface are values"},
-	{pkg: "dataset", pure: true, why: "which windows a step trains on is arithmetic"},
+	{pkg: "dataset", pure: true, project: "numeric", why: "which windows a step trains on is arithmetic"},
 	{pkg: "dataset/arrowfile", project: "dataset vfs", modules: arrow, why: "the only place that knows Arrow"},
 	{pkg: "dataset/textdir", project: "dataset vfs", why: "reads folders of text"},
 	{pkg: "dataset/prepare", project: "dataset dataset/arrowfile dataset/textdir tokenizer vfs", why: "turns text into a dataset: joins the importer, the tokenizer and the writer"},
-	{pkg: "tokenizer", pure: true, std: "hash/maphash", why: "bytes in, ids out; maphash only spreads a table whose order nothing depends on"},
+	{pkg: "tokenizer", pure: true, project: "numeric", std: "hash/maphash", why: "bytes in, ids out; maphash only spreads a table whose order nothing depends on"},
 	{pkg: "pipeline", pure: true, project: "dataset model numeric", modules: yaml, why: "the state machines; yaml reads the job spec from bytes"},
 	{pkg: "pipeline/wire", pure: true, project: "model pipeline", why: "messages to bytes and back"},
 	{pkg: "pipeline/transport", pure: true, why: "the bus as the pipeline sees it: an interface"},

@@ -1,6 +1,10 @@
 package dataset
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"andrea/numeric"
+)
 
 const (
 	// With 8 bits the order of tiny domains is even from 4 rounds on; 8 rounds are the margin. With
@@ -17,9 +21,9 @@ const (
 // It is a balanced Feistel network of 8 rounds over 2h bits, the smallest even number of bits, at
 // least 8, that holds n-1. With x = L·2^h + R, one round is
 //
-//	(L, R) <- (R, L xor (mix(R xor key) >> (64-h)))
+//	(L, R) <- (R, L xor (Finalize64(R xor key) >> (64-h)))
 //
-// where mix is the bijective 64-bit finalizer below and the 8 keys come from (seed, epoch). A result
+// where Finalize64 is that of package numeric and the 8 keys come from (seed, epoch). A result
 // that is not below n is put through the network again (cycle walking): on average 2^2h/n passes,
 // which is below 4 from n = 65 on; no walk is longer than 2^2h - n + 1.
 type Permutation struct {
@@ -35,10 +39,10 @@ func NewPermutation(n uint64, seed, epoch uint64) Permutation {
 		width = max(width, bits.Len64(n-1))
 	}
 	p := Permutation{n: n, half: uint(width+1) / 2}
-	state := mix(mix(seed+golden) + epoch)
+	state := numeric.Finalize64(numeric.Mix64(seed) + epoch)
 	for i := range p.keys {
 		state += golden
-		p.keys[i] = mix(state)
+		p.keys[i] = numeric.Finalize64(state)
 	}
 	return p
 }
@@ -59,16 +63,7 @@ func (p *Permutation) At(i uint64) uint64 {
 func (p *Permutation) encipher(x uint64) uint64 {
 	left, right := x>>p.half, x&(1<<p.half-1)
 	for _, key := range p.keys {
-		left, right = right, left^mix(right^key)>>(64-p.half)
+		left, right = right, left^numeric.Finalize64(right^key)>>(64-p.half)
 	}
 	return left<<p.half | right
-}
-
-// mix is a bijection of 64-bit numbers in which every input bit changes about half of the output
-// bits (the finalizer of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", 2014).
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"andrea/dataset"
+	"andrea/numeric"
 )
 
 // model is a predictor whose logits are a function of the tokens seen.
@@ -326,7 +327,7 @@ func TestAlwaysInBounds(t *testing.T) {
 		m := &model{logits: func(tokens []uint32) []float32 {
 			logits := make([]float32, vocab)
 			for i := range logits {
-				logits[i] = float32(int(mix(uint64(i)+uint64(len(tokens)))%2000) - 1000)
+				logits[i] = float32(int(numeric.Mix64(uint64(i)+uint64(len(tokens)))%2000) - 1000)
 			}
 			return logits
 		}}

@@ -89,14 +89,5 @@ func (s *sampler) draw(logits []float32, top, u float64) uint32 {
 
 // uniform returns number n of the sequence of seed: the middle of one of 2^52 equal parts of (0, 1).
 func uniform(seed, n uint64) float64 {
-	return (float64(mix(mix(seed)+n)>>12) + 0.5) * 0x1p-52
-}
-
-// mix is a bijection of 64-bit numbers in which every input bit changes about half of the output bits
-// (SplitMix64; Steele, Lea and Flood, 2014).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return (float64(numeric.Mix64(numeric.Mix64(seed)+n)>>12) + 0.5) * 0x1p-52
 }

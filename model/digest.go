@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+
+	"andrea/numeric"
 )
 
 // Digest identifies the bits of a set of float32 elements: the sum modulo 2^64 of a
@@ -56,8 +58,8 @@ func TokenDigestOf(start int, ids []uint32) Digest {
 	var d Digest
 	for i, id := range ids {
 		e := uint64(start+i)<<32 | uint64(id)
-		d[0] += mix64(e ^ digestKey0)
-		d[1] += mix64(e ^ digestKey1)
+		d[0] += numeric.Mix64(e ^ digestKey0)
+		d[1] += numeric.Mix64(e ^ digestKey1)
 	}
 	return d
 }

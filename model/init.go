@@ -18,7 +18,7 @@ func (l Layout) InitBucket(seed uint64, i int, dst []float32) {
 			clear(part)
 			return
 		}
-		key := mix64(mix64(seed) + uint64(t))
+		key := numeric.Mix64(numeric.Mix64(seed) + uint64(t))
 		for j := range part {
 			part[j] = float32(tensor.InitStd * normal(key, uint64(from-tensor.Offset+j)))
 		}
@@ -28,20 +28,11 @@ func (l Layout) InitBucket(seed uint64, i int, dst []float32) {
 // normal returns element e of the sequence of standard normal values of key, by
 // Box and Muller (1958) from two uniform values.
 func normal(key, e uint64) float64 {
-	u := uniform(mix64(key ^ mix64(2*e)))
-	v := uniform(mix64(key ^ mix64(2*e+1)))
+	u := uniform(numeric.Mix64(key ^ numeric.Mix64(2*e)))
+	v := uniform(numeric.Mix64(key ^ numeric.Mix64(2*e+1)))
 	return math.Sqrt(-2*numeric.Log(u)) * numeric.Cos(2*math.Pi*v)
 }
 
 // uniform maps 53 bits to the middle of one of 2^53 equal parts of (0, 1]; above 1/2
 // the middle is rounded to a border, so 1 can occur, for which normal gives 0.
 func uniform(x uint64) float64 { return (float64(x>>11) + 0.5) * 0x1p-53 }
-
-// mix64 is a bijective mix of 64 bits (the constants of SplitMix64; Steele, Lea
-// and Flood, 2014).
-func mix64(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}

@@ -5,5 +5,6 @@
 // functions here use additions, multiplications, divisions and square roots only,
 // in an order that is written out, with every product rounded before it is added
 // (the conversion float64(x*y) forbids the compiler to fuse). They give the same
-// bits everywhere.
+// bits everywhere. The mix of 64-bit numbers, from which every order, draw and
+// digest is made, stands here too.
 package numeric

@@ -110,15 +110,16 @@ func Cos(x float64) float64 {
 	case 0:
 		return polynomial(r2, cosSeries[:])
 	case 1:
-		return -(r * polynomial(r2, sinSeries[:]))
+		return -float64(r * polynomial(r2, sinSeries[:]))
 	case 2:
 		return -polynomial(r2, cosSeries[:])
 	default:
-		return r * polynomial(r2, sinSeries[:])
+		return float64(r * polynomial(r2, sinSeries[:]))
 	}
 }
 
-// PowInt returns x^n for n >= 0 by repeated squaring, from the lowest bit of n.
+// PowInt returns x^n for n >= 0 by repeated squaring, from the lowest bit of n. The conversion at the end
+// keeps a caller into which this is inlined from fusing the last product into a sum of its own.
 func PowInt(x float64, n int64) float64 {
 	result := 1.0
 	for ; n > 0; n >>= 1 {
@@ -127,5 +128,5 @@ func PowInt(x float64, n int64) float64 {
 		}
 		x *= x
 	}
-	return result
+	return float64(result)
 }

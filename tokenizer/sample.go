@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"cmp"
 	"slices"
+
+	"andrea/numeric"
 )
 
 // ChooseSample picks the documents to learn from, given their sizes in bytes: drawn one after the other by seed until
@@ -17,7 +19,7 @@ func ChooseSample(sizes []int64, budget int64, seed uint64) []int {
 	draws := make([]draw, 0, len(sizes))
 	for i, size := range sizes {
 		if size > 0 {
-			draws = append(draws, draw{rank: mix(mix(seed) + uint64(i)), index: i})
+			draws = append(draws, draw{rank: numeric.Mix64(numeric.Mix64(seed) + uint64(i)), index: i})
 		}
 	}
 	slices.SortFunc(draws, func(a, b draw) int {
@@ -32,12 +34,4 @@ func ChooseSample(sizes []int64, budget int64, seed uint64) []int {
 		budget -= sizes[d.index]
 	}
 	return chosen
-}
-
-// mix scrambles x: the finalizer of SplitMix64 (Steele, Lea, Flood, 2014), a bijection.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
