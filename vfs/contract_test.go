@@ -164,6 +164,29 @@ func TestReadFileIsCapped(t *testing.T) {
 	})
 }
 
+func TestReadFullAt(t *testing.T) {
+	onEach(t, func(t *testing.T, fsys vfs.FS, root string) {
+		must(t, fsys.MkdirAll(root))
+		path := filepath.Join(root, "f")
+		put(t, fsys, path, "12345")
+		f, err := fsys.Open(path)
+		must(t, err)
+		defer f.Close()
+		b := make([]byte, 3)
+		if err := vfs.ReadFullAt(f, b, 2); err != nil || string(b) != "345" {
+			t.Fatalf("the last bytes: %q, %v", b, err)
+		}
+		for _, offset := range []int64{3, 5} {
+			if err := vfs.ReadFullAt(f, b, offset); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "ends at byte 5: it is truncated") {
+				t.Errorf("from %d: %v", offset, err)
+			}
+		}
+		if err := vfs.ReadFullAt(f, b, -1); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("from -1: %v", err)
+		}
+	})
+}
+
 func TestRemoveAll(t *testing.T) {
 	onEach(t, func(t *testing.T, fsys vfs.FS, root string) {
 		must(t, fsys.MkdirAll(filepath.Join(root, "d", "e")))

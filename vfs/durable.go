@@ -138,3 +138,16 @@ func ReadFile(fsys FS, path string, maxBytes int64) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// ReadFullAt fills b with the bytes from offset on, or says where the file ends. (An io.ReaderAt may report
+// the end beside the last bytes, which is no error here.)
+func ReadFullAt(f io.ReaderAt, b []byte, offset int64) error {
+	n, err := f.ReadAt(b, offset)
+	if n == len(b) {
+		return nil
+	}
+	if err == io.EOF {
+		return fmt.Errorf("the file ends at byte %d: it is truncated: %w", offset+int64(n), io.ErrUnexpectedEOF)
+	}
+	return err
+}

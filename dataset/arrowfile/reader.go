@@ -104,7 +104,7 @@ func (d *Dataset) readValues(dst []uint32, b placedBatch, skip int) error {
 	at := b.values + int64(skip)*int64(width)
 	for len(dst) > 0 {
 		n := min(len(dst), len(buf)/width)
-		if err := readFull(d.shards[b.shard], buf[:n*width], at); err != nil {
+		if err := vfs.ReadFullAt(d.shards[b.shard], buf[:n*width], at); err != nil {
 			return err
 		}
 		if err := decode(dst[:n], buf, wide, d.info.Vocab); err != nil {
@@ -128,15 +128,6 @@ func decode(dst []uint32, src []byte, wide bool, vocab int) error {
 		}
 	}
 	return nil
-}
-
-// readFull reads exactly len(buf) bytes; io.ReaderAt may report the end of the file beside them.
-func readFull(f vfs.File, buf []byte, at int64) error {
-	n, err := f.ReadAt(buf, at)
-	if n == len(buf) {
-		return nil
-	}
-	return err
 }
 
 // Close closes all files. The Dataset is useless then.

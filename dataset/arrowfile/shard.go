@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+
+	"andrea/vfs"
 )
 
 // Framing of an Arrow file: magic and padding, messages, footer, footer length, magic.
@@ -50,10 +52,10 @@ func (d *Dataset) readFooter(i int) (footer []byte, start int64, err error) {
 	}
 	var head [headBytes]byte
 	tail := make([]byte, tailBytes)
-	if err := readFull(file, head[:], 0); err != nil {
+	if err := vfs.ReadFullAt(file, head[:], 0); err != nil {
 		return nil, 0, err
 	}
-	if err := readFull(file, tail, size-int64(tailBytes)); err != nil {
+	if err := vfs.ReadFullAt(file, tail, size-int64(tailBytes)); err != nil {
 		return nil, 0, err
 	}
 	if string(head[:len(magic)]) != magic || string(tail[4:]) != magic {
@@ -65,7 +67,7 @@ func (d *Dataset) readFooter(i int) (footer []byte, start int64, err error) {
 		return nil, 0, fmt.Errorf("a footer of %d bytes in a file of %d: must be in the file and at most %d", length, size, maxFooter)
 	}
 	footer = make([]byte, length)
-	return footer, start, readFull(file, footer, start)
+	return footer, start, vfs.ReadFullAt(file, footer, start)
 }
 
 // block is the place of a record batch in a file.
@@ -141,7 +143,7 @@ func (d *Dataset) indexBatches(shard int, blocks []block, end int64) error {
 func (d *Dataset) placeBatch(shard int, at block) (placedBatch, error) {
 	file := d.shards[shard]
 	metadata := make([]byte, at.metadata)
-	if err := readFull(file, metadata, at.at); err != nil {
+	if err := vfs.ReadFullAt(file, metadata, at.at); err != nil {
 		return placedBatch{}, err
 	}
 	length, err := metadataLength(metadata)
@@ -171,10 +173,10 @@ func (d *Dataset) placeBatch(shard int, at block) (placedBatch, error) {
 	}
 	rowsAt := body + b.offsets.start
 	var first, last [4]byte
-	if err := readFull(file, first[:], rowsAt); err != nil {
+	if err := vfs.ReadFullAt(file, first[:], rowsAt); err != nil {
 		return placedBatch{}, err
 	}
-	if err := readFull(file, last[:], rowsAt+4*b.rows); err != nil {
+	if err := vfs.ReadFullAt(file, last[:], rowsAt+4*b.rows); err != nil {
 		return placedBatch{}, err
 	}
 	if low, high := binary.LittleEndian.Uint32(first[:]), binary.LittleEndian.Uint32(last[:]); low != 0 || int64(high) != b.tokens {

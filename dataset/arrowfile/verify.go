@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/ipc"
 
 	"andrea/dataset"
+	"andrea/vfs"
 )
 
 // Verify reads the whole dataset and compares it with dataset.json: the SHA-256 of every file; every
@@ -93,7 +94,7 @@ func (d *Dataset) verifySum(ctx context.Context, i int) error {
 			return err
 		}
 		buf = buf[:min(int64(len(buf)), shard.Bytes-at)]
-		if err := readFull(d.shards[i], buf, at); err != nil {
+		if err := vfs.ReadFullAt(d.shards[i], buf, at); err != nil {
 			return err
 		}
 		sum.Write(buf)
