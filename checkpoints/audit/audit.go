@@ -145,34 +145,11 @@ func (f *Folder) look(step int) (c Checkpoint, m checkpoints.Manifest, err error
 			c.Loss, c.ValLoss = &r.Commit.Loss, r.Commit.ValLoss
 		}
 	}
-	data, err := vfs.ReadFile(f.fsys, filepath.Join(c.Dir, checkpoints.ManifestFile), checkpoints.MaxManifestBytes)
-	if err == nil {
-		m, err = checkpoints.Parse(data)
-	}
-	if err == nil && m.Step != step {
-		err = fmt.Errorf("is that of step %d: the folder was renamed or the file comes from elsewhere", m.Step)
-	}
-	if err != nil {
-		return c, m, fmt.Errorf("%s: %w", filepath.Join(c.Dir, checkpoints.ManifestFile), err)
+	if m, err = f.store.Manifest(step); err != nil {
+		return c, m, err
 	}
 	c.StateDigest = m.StateDigest.String()
-	return c, m, f.checkSizes(c.Dir, m)
-}
-
-func (f *Folder) checkSizes(dir string, m checkpoints.Manifest) error {
-	for _, want := range m.Files {
-		path := filepath.Join(dir, want.Name)
-		info, err := f.fsys.Stat(path)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", path, err)
-		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s: is no file", path)
-		case info.Size() != want.Bytes:
-			return fmt.Errorf("%s: has %d bytes: the manifest says %d", path, info.Size(), want.Bytes)
-		}
-	}
-	return nil
+	return c, m, f.store.CheckSizes(m)
 }
 
 // judge completes what was found with what the run says.

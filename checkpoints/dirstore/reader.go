@@ -3,7 +3,6 @@ package dirstore
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"andrea/checkpoints"
 	"andrea/model"
@@ -61,7 +60,7 @@ func (r *Reader) Bucket(bucket int, params, m, v []float32) error {
 // read fills dst with the elements from first on, counted over the whole data of the file.
 func (r *Reader) read(t openTensors, first int, dst []float32) error {
 	raw := r.raw[:floatBytes*len(dst)]
-	if err := readAt(t.file, raw, t.base+floatBytes*int64(first)); err != nil {
+	if err := vfs.ReadFullAt(t.file, raw, t.base+floatBytes*int64(first)); err != nil {
 		return err
 	}
 	decode(dst, raw)
@@ -77,16 +76,4 @@ func (r *Reader) Close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// readAt fills b, or says how much was missing.
-func readAt(f io.ReaderAt, b []byte, offset int64) error {
-	n, err := f.ReadAt(b, offset)
-	if n == len(b) {
-		return nil
-	}
-	if err == io.EOF {
-		return fmt.Errorf("the file ends at byte %d: it is truncated", offset+int64(n))
-	}
-	return err
 }

@@ -257,11 +257,49 @@ func TestWriterRefusals(t *testing.T) {
 			}
 		}
 	}
-	if _, err := owned(t, crashfs.New(), dir).Begin(-1, tiny()); err == nil {
-		t.Error("step -1 accepted")
+}
+
+func TestBeginRefuses(t *testing.T) {
+	store := owned(t, crashfs.New(), dir)
+	_, step := store.Begin(-1, tiny())
+	_, shape := store.Begin(1, model.Config{})
+	for want, err := range map[string]error{"step -1: the step must not be negative": step, "step 1: its model is not valid: ": shape} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "%!") {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
 	}
-	if _, err := owned(t, crashfs.New(), dir).Begin(1, model.Config{}); err == nil {
-		t.Error("a model without a shape accepted")
+}
+
+// A look at the manifest and the sizes alone finds what they can tell, and names it.
+func TestManifestAndSizes(t *testing.T) {
+	fsys := withCheckpoints(t, 1)
+	store := dirstore.Open(fsys, dir)
+	m, err := store.Manifest(1)
+	must(t, err)
+	if m.Step != 1 || m.StateDigest != newState(tiny(), 1).digest() {
+		t.Errorf("manifest %+v", m)
+	}
+	must(t, store.CheckSizes(m))
+	config := filepath.Join(store.Path(1), checkpoints.ConfigFile)
+	must(t, vfs.WriteFileSync(fsys, config, []byte("{}"), 0o644))
+	cut := store.CheckSizes(m)
+	must(t, fsys.Remove(config))
+	gone := store.CheckSizes(m)
+	must(t, fsys.MkdirAll(config))
+	folder := store.CheckSizes(m)
+	must(t, fsys.Rename(store.Path(1), store.Path(2)))
+	_, renamed := store.Manifest(2)
+	_, missing := store.Manifest(1)
+	for want, err := range map[string]error{
+		"config.json: has 2 bytes":             cut,
+		"config.json: stat":                    gone,
+		"config.json: is no regular file":      folder,
+		"manifest.json: is that of step 1":     renamed,
+		"manifest.json: open " + store.Path(1): missing,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("error %v, want one with %q and the folder", err, want)
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func (t *tensorFile) writeAhead(b []byte, distance int64) error {
 func (t *tensorFile) finish(buffer []byte) (checkpoints.File, error) {
 	for t.end < t.length {
 		part := buffer[:min(int64(len(buffer)), t.length-t.end)]
-		if err := readAt(t.file, part, t.end); err != nil {
+		if err := vfs.ReadFullAt(t.file, part, t.end); err != nil {
 			return checkpoints.File{}, err
 		}
 		t.sum.Write(part)

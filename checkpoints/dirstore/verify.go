@@ -75,7 +75,7 @@ func (s *Store) OpenStep(step int) (*Reader, error) {
 func (s *Store) open(r *Reader, step int) (err error) {
 	dir := s.Path(step)
 	if r.manifest, err = s.readManifest(dir, step); err != nil {
-		return fmt.Errorf("%s: %w", checkpoints.ManifestFile, err)
+		return err
 	}
 	config, err := s.readSmall(dir, r.manifest, checkpoints.ConfigFile)
 	if err != nil {
@@ -132,30 +132,6 @@ func (s *Store) openTensors(r *Reader, dir, name string, tensors []checkpoints.H
 	return t, r.verifyData(t, header, kinds, want.SHA256)
 }
 
-func (s *Store) readManifest(dir string, step int) (checkpoints.Manifest, error) {
-	data, err := vfs.ReadFile(s.fsys, filepath.Join(dir, checkpoints.ManifestFile), checkpoints.MaxManifestBytes)
-	if err != nil {
-		return checkpoints.Manifest{}, err
-	}
-	m, err := checkpoints.Parse(data)
-	if err == nil && m.Step != step {
-		err = fmt.Errorf("is that of step %d: the folder was renamed or the file comes from elsewhere", m.Step)
-	}
-	return m, err
-}
-
-// checkSize comes first: it is cheap, and a truncated file is named as such.
-func (s *Store) checkSize(dir string, want checkpoints.File) error {
-	info, err := s.fsys.Stat(filepath.Join(dir, want.Name))
-	if err != nil {
-		return err
-	}
-	if info.Size() != want.Bytes {
-		return fmt.Errorf("has %d bytes: the manifest says %d: the file is truncated or not the one that was written", info.Size(), want.Bytes)
-	}
-	return nil
-}
-
 // readSmall reads a file of which the manifest's limits say that it fits into memory.
 func (s *Store) readSmall(dir string, m checkpoints.Manifest, name string) ([]byte, error) {
 	want, _ := m.File(name)
@@ -180,7 +156,7 @@ func errChanged(got, want string) error {
 // readHeader returns the bytes before the data, after comparing the tensors with those of the model.
 func readHeader(f vfs.File, fileBytes int64, want []checkpoints.HeaderTensor) ([]byte, error) {
 	first := make([]byte, checkpoints.LengthBytes)
-	if err := readAt(f, first, 0); err != nil {
+	if err := vfs.ReadFullAt(f, first, 0); err != nil {
 		return nil, err
 	}
 	length, err := checkpoints.HeaderLength(first, fileBytes)
@@ -188,7 +164,7 @@ func readHeader(f vfs.File, fileBytes int64, want []checkpoints.HeaderTensor) ([
 		return nil, err
 	}
 	header := make([]byte, checkpoints.LengthBytes+length)
-	if err := readAt(f, header, 0); err != nil {
+	if err := vfs.ReadFullAt(f, header, 0); err != nil {
 		return nil, err
 	}
 	got, err := checkpoints.ParseHeader(header[checkpoints.LengthBytes:], fileBytes-int64(len(header)))

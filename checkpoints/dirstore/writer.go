@@ -30,8 +30,11 @@ type Writer struct {
 // Begin starts the checkpoint of the state after step, of a model with this shape. Nothing of it is
 // seen by readers before Commit.
 func (s *Store) Begin(step int, c model.Config) (*Writer, error) {
-	if err := c.Validate(); err != nil || step < 0 {
-		return nil, fmt.Errorf("writing the checkpoint of step %d: the step must not be negative and the model must be valid: %w", step, err)
+	if step < 0 {
+		return nil, fmt.Errorf("writing the checkpoint of step %d: the step must not be negative", step)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("writing the checkpoint of step %d: its model is not valid: %w", step, err)
 	}
 	layout := model.NewLayout(c)
 	w := &Writer{
