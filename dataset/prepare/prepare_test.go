@@ -15,6 +15,7 @@ import (
 	"testing"
 	"unicode"
 
+	"andrea/dataset"
 	"andrea/dataset/arrowfile"
 	"andrea/dataset/textdir"
 	"andrea/tokenizer"
@@ -194,6 +195,13 @@ func TestEmptyFolderIsFilled(t *testing.T) {
 	}
 	if second := prepared(t, o); second.Reused || second.Dir != first.Dir || second.Info.Fingerprint != first.Info.Fingerprint {
 		t.Errorf("second: %+v, first: %+v", second, first)
+	}
+}
+
+// The tokenizer and the dataset mean the same id.
+func TestOneBOS(t *testing.T) {
+	if tokenizer.BOS != dataset.BOS {
+		t.Errorf("BOS is %d and %d", tokenizer.BOS, dataset.BOS)
 	}
 }
 
