@@ -24,10 +24,10 @@ type memory struct {
 	layers []layerActivations // one per layer
 
 	x            []float32 // [R,d] residual stream
-	embedded     []float32 // [R,d] output of embed_norm
-	embedInverse []float32 // [R]
+	embedded     []float32 // [R,d] output of embed_norm; nil when it is off
+	embedInverse []float32 // [R]; nil when it is off
 	final        []float32 // [R,d] output of final_norm; x when it is off
-	finalInverse []float32 // [R]
+	finalInverse []float32 // [R]; nil when it is off
 	active       []float32 // [R,4d] act(hidden)
 	logits       []float32 // [headRows,V] one chunk of rows
 
@@ -44,12 +44,14 @@ func place(a *arena, c model.Config, o Options) *memory {
 	d, rows := c.DModel, o.Microbatch*c.Context
 	mem := &memory{
 		params: a.floats(size), m: a.floats(size), v: a.floats(size),
-		x:        a.floats(rows * d),
-		embedded: a.floats(rows * d), embedInverse: a.floats(rows),
+		x:      a.floats(rows * d),
 		active: a.floats(rows * 4 * d),
 		logits: a.floats(min(rows, headRows) * c.Vocab),
 		dx:     a.floats(rows * d), dnormed: a.floats(rows * d),
 		wide: a.floats(rows * 4 * d),
+	}
+	if c.EmbedNorm {
+		mem.embedded, mem.embedInverse = a.floats(rows*d), a.floats(rows)
 	}
 	mem.final = mem.x
 	if c.FinalNorm {

@@ -60,6 +60,27 @@ func TestBytesIsWhatNewAllocates(t *testing.T) {
 	}
 }
 
+// A norm that the model lacks takes no memory: rows of d_model and one inverse each.
+func TestNormsThatAreOffTakeNoMemory(t *testing.T) {
+	c, o := small(), Options{Microbatch: 3, Slots: 1, Threads: 1}
+	c.EmbedNorm, c.FinalNorm = false, false
+	bytes := func(c model.Config) int64 {
+		n, err := Bytes(c, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	embed, final := c, c
+	embed.EmbedNorm, final.FinalNorm = true, true
+	want := int64(o.Microbatch*c.Context*(c.DModel+1)) * 4
+	for name, with := range map[string]model.Config{"embed_norm": embed, "final_norm": final} {
+		if got := bytes(with) - bytes(c); got < want || got > want+2*4*lineFloats {
+			t.Errorf("%s takes %d bytes, want %d and padding", name, got, want)
+		}
+	}
+}
+
 // The promise of the product: weights, moments and four gradients of the 12M model,
 // and less than 200 MB for all else.
 func TestMemoryOf12M(t *testing.T) {
