@@ -56,7 +56,7 @@ func TestWriterFailsCleanly(t *testing.T) {
 			return
 		}
 		fsys.Inject(nil)
-		if !errors.Is(err, broken) {
+		if !errors.Is(err, broken) && !(err == nil && isWhole(t, fsys.Crash())) { // the lock could not be removed
 			t.Fatalf("operation %d failed, and the error is %v", k, err)
 		}
 		if left := besides(t, fsys, dir); left != "" && !(left == filepath.Base(dir) && isWhole(t, fsys)) {

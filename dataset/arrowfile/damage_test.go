@@ -173,6 +173,9 @@ func TestOneWriterAtATime(t *testing.T) {
 		if got := besides(t, fsys, dir); got != "tokens" {
 			t.Errorf("in the folder: %s", got)
 		}
+		if _, err := fsys.Stat(dir + ".lock"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the lock is still there: %v", err)
+		}
 	}
 }
 

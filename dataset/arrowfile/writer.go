@@ -51,7 +51,8 @@ type shardFile struct {
 }
 
 // What is written beside a dataset's place: the folder that becomes the dataset, and an empty file that
-// is locked meanwhile and stays, since deleting a lock breaks it.
+// is locked meanwhile. It goes when the dataset is there, which refuses every other writer; until then
+// it stays, also after Abort, since deleting a lock breaks it for those who are about to take it.
 const (
 	tempSuffix = ".tmp"
 	lockSuffix = ".lock"
@@ -264,6 +265,7 @@ func (w *Writer) Commit() (Info, error) {
 	if err := errors.Join(w.fsys.SyncDir(filepath.Dir(w.dir)), w.lock.Close()); err != nil {
 		return Info{}, fmt.Errorf("write dataset %s: it is there, but may not survive a power cut: %w", w.dir, err)
 	}
+	_ = w.fsys.Remove(w.dir + lockSuffix) // an empty file that stays does no harm
 	return w.info, nil
 }
 

@@ -63,9 +63,9 @@ type Result struct {
 
 // Text prepares the text at o.Paths. A dataset that was made of the same text in the same way is
 // verified and used again. Else it is made as a whole or not at all: an error, ctx's among them, leaves
-// nothing behind but an empty lock file. The same text and options give the same bytes of every file;
-// where a tokenizer is learnt, in programs with the same tables of Unicode (Go's unicode.Version), whose
-// classes of letters decide what is learnt.
+// nothing behind but an empty lock file, which the next one removes. The same text and options give the
+// same bytes of every file; where a tokenizer is learnt, in programs with the same tables of Unicode
+// (Go's unicode.Version), whose classes of letters decide what is learnt.
 func Text(ctx context.Context, o Options) (Result, error) {
 	if o.SampleBytes == 0 {
 		o.SampleBytes = DefaultSampleBytes
