@@ -67,7 +67,7 @@ func (a *attention) softmaxBackward(s *tileScratch, h headView, first, n, key, c
 		from, visible := r*tileStride, min(cols, i-key+1)
 		e, ds := s.scores[from:from+cols], s.dscores[from:from+cols]
 		a.path.ExpSum(e[:visible], e[:visible], h.rowMax[i])
-		a.path.SubScaleMul(ds[:visible], ds[:visible], e[:visible], s.delta[i], 1)
+		a.path.SoftmaxBackward(ds[:visible], ds[:visible], e[:visible], s.delta[i])
 		clear(e[visible:])
 		clear(ds[visible:])
 	}

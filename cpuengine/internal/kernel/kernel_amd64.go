@@ -30,13 +30,7 @@ func avx512Scale(dst, x []float32, a float32)
 func avx512Add(dst, x, y []float32)
 
 //go:noescape
-func avx512Mul(dst, x, y []float32)
-
-//go:noescape
-func avx512Axpy(dst, x []float32, a float32)
-
-//go:noescape
-func avx512SubScaleMul(dst, x, y []float32, sub, scale float32)
+func avx512SoftmaxBackward(dst, dprob, prob []float32, delta float32)
 
 //go:noescape
 func avx512NormBackward(dst, dy, y []float32, inv, c float32)
@@ -58,9 +52,6 @@ func avx512Relu2Backward(dst, dy, x []float32)
 
 //go:noescape
 func avx512AdamW(w, m, v, g []float32, h AdamW)
-
-//go:noescape
-func avx512Sum(x []float32) float32
 
 //go:noescape
 func avx512Dot(x, y []float32) float32
@@ -102,13 +93,7 @@ func avx2Scale(dst, x []float32, a float32)
 func avx2Add(dst, x, y []float32)
 
 //go:noescape
-func avx2Mul(dst, x, y []float32)
-
-//go:noescape
-func avx2Axpy(dst, x []float32, a float32)
-
-//go:noescape
-func avx2SubScaleMul(dst, x, y []float32, sub, scale float32)
+func avx2SoftmaxBackward(dst, dprob, prob []float32, delta float32)
 
 //go:noescape
 func avx2NormBackward(dst, dy, y []float32, inv, c float32)
@@ -130,9 +115,6 @@ func avx2Relu2Backward(dst, dy, x []float32)
 
 //go:noescape
 func avx2AdamW(w, m, v, g []float32, h AdamW)
-
-//go:noescape
-func avx2Sum(x []float32) float32
 
 //go:noescape
 func avx2Dot(x, y []float32) float32

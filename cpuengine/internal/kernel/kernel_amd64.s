@@ -1514,100 +1514,28 @@ avx512Add_done3:
 	VZEROUPPER
 	RET
 
-// func avx512Mul(dst, x, y []float32)
-TEXT ·avx512Mul(SB), NOSPLIT, $0-72
-	MOVQ x_base+24(FP), SI
-	MOVQ y_base+48(FP), DI
+// func avx512SoftmaxBackward(dst, dprob, prob []float32, delta float32)
+TEXT ·avx512SoftmaxBackward(SB), NOSPLIT, $0-76
+	MOVQ dprob_base+24(FP), SI
+	MOVQ prob_base+48(FP), DI
 	MOVQ dst_base+0(FP), R8
 	MOVQ dst_len+8(FP), AX
 	XORL CX, CX
+	VBROADCASTSS delta+72(FP), Z2
 	SUBQ $16, AX
-	JLT avx512Mul_tail2
-avx512Mul_loop1:
-	VMOVUPS (SI)(CX*4), Z0
-	VMOVUPS (DI)(CX*4), Z1
-	VMULPS Z1, Z0, Z0
-	VMOVUPS Z0, (R8)(CX*4)
-	ADDQ $16, CX
-	SUBQ $16, AX
-	JGE avx512Mul_loop1
-avx512Mul_tail2:
-	ADDQ $16, AX
-	JZ avx512Mul_done3
-	MOVQ CX, R12
-	MOVQ AX, CX
-	MOVL $1, R13
-	SHLL CX, R13
-	DECL R13
-	KMOVW R13, K1
-	MOVQ R12, CX
-	VMOVUPS.Z (SI)(CX*4), K1, Z0
-	VMOVUPS.Z (DI)(CX*4), K1, Z1
-	VMULPS Z1, Z0, Z0
-	VMOVUPS Z0, K1, (R8)(CX*4)
-avx512Mul_done3:
-	VZEROUPPER
-	RET
-
-// func avx512Axpy(dst, x []float32, a float32)
-TEXT ·avx512Axpy(SB), NOSPLIT, $0-52
-	MOVQ x_base+24(FP), SI
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), AX
-	XORL CX, CX
-	VBROADCASTSS a+48(FP), Z2
-	SUBQ $16, AX
-	JLT avx512Axpy_tail2
-avx512Axpy_loop1:
-	VMOVUPS (SI)(CX*4), Z0
-	VMOVUPS (DI)(CX*4), Z1
-	VFMADD231PS Z0, Z2, Z1
-	VMOVUPS Z1, (DI)(CX*4)
-	ADDQ $16, CX
-	SUBQ $16, AX
-	JGE avx512Axpy_loop1
-avx512Axpy_tail2:
-	ADDQ $16, AX
-	JZ avx512Axpy_done3
-	MOVQ CX, R12
-	MOVQ AX, CX
-	MOVL $1, R13
-	SHLL CX, R13
-	DECL R13
-	KMOVW R13, K1
-	MOVQ R12, CX
-	VMOVUPS.Z (SI)(CX*4), K1, Z0
-	VMOVUPS.Z (DI)(CX*4), K1, Z1
-	VFMADD231PS Z0, Z2, Z1
-	VMOVUPS Z1, K1, (DI)(CX*4)
-avx512Axpy_done3:
-	VZEROUPPER
-	RET
-
-// func avx512SubScaleMul(dst, x, y []float32, sub, scale float32)
-TEXT ·avx512SubScaleMul(SB), NOSPLIT, $0-80
-	MOVQ x_base+24(FP), SI
-	MOVQ y_base+48(FP), DI
-	MOVQ dst_base+0(FP), R8
-	MOVQ dst_len+8(FP), AX
-	XORL CX, CX
-	VBROADCASTSS sub+72(FP), Z2
-	VBROADCASTSS scale+76(FP), Z3
-	SUBQ $16, AX
-	JLT avx512SubScaleMul_tail2
-avx512SubScaleMul_loop1:
+	JLT avx512SoftmaxBackward_tail2
+avx512SoftmaxBackward_loop1:
 	VMOVUPS (SI)(CX*4), Z0
 	VMOVUPS (DI)(CX*4), Z1
 	VSUBPS Z2, Z0, Z0
 	VMULPS Z0, Z1, Z0
-	VMULPS Z3, Z0, Z0
 	VMOVUPS Z0, (R8)(CX*4)
 	ADDQ $16, CX
 	SUBQ $16, AX
-	JGE avx512SubScaleMul_loop1
-avx512SubScaleMul_tail2:
+	JGE avx512SoftmaxBackward_loop1
+avx512SoftmaxBackward_tail2:
 	ADDQ $16, AX
-	JZ avx512SubScaleMul_done3
+	JZ avx512SoftmaxBackward_done3
 	MOVQ CX, R12
 	MOVQ AX, CX
 	MOVL $1, R13
@@ -1619,9 +1547,8 @@ avx512SubScaleMul_tail2:
 	VMOVUPS.Z (DI)(CX*4), K1, Z1
 	VSUBPS Z2, Z0, Z0
 	VMULPS Z0, Z1, Z0
-	VMULPS Z3, Z0, Z0
 	VMOVUPS Z0, K1, (R8)(CX*4)
-avx512SubScaleMul_done3:
+avx512SoftmaxBackward_done3:
 	VZEROUPPER
 	RET
 
@@ -1956,45 +1883,6 @@ avx512AdamW_tail2:
 	VMOVUPS Z1, K1, (DI)(CX*4)
 	VMOVUPS Z2, K1, (R8)(CX*4)
 avx512AdamW_done3:
-	VZEROUPPER
-	RET
-
-// func avx512Sum(x []float32) float32
-TEXT ·avx512Sum(SB), NOSPLIT, $0-28
-	MOVQ x_base+0(FP), SI
-	MOVQ x_len+8(FP), AX
-	XORL CX, CX
-	VPXORD Z0, Z0, Z0
-	SUBQ $16, AX
-	JLT avx512Sum_tail2
-avx512Sum_loop1:
-	VMOVUPS 0(SI)(CX*4), Z2
-	VADDPS Z2, Z0, Z0
-	ADDQ $16, CX
-	SUBQ $16, AX
-	JGE avx512Sum_loop1
-avx512Sum_tail2:
-	ADDQ $16, AX
-	JZ avx512Sum_done3
-	MOVQ CX, R12
-	MOVQ AX, CX
-	MOVL $1, R13
-	SHLL CX, R13
-	DECL R13
-	KMOVW R13, K1
-	MOVQ R12, CX
-	VMOVUPS.Z 0(SI)(CX*4), K1, Z2
-	VADDPS Z2, Z0, K1, Z0
-avx512Sum_done3:
-	VEXTRACTF64X4 $1, Z0, Y1
-	VADDPS Y1, Y0, Y0
-	VEXTRACTF128 $1, Y0, X1
-	VADDPS X1, X0, X0
-	VPERMILPS $14, X0, X1
-	VADDPS X1, X0, X0
-	VPERMILPS $1, X0, X1
-	VADDPS X1, X0, X0
-	VMOVSS X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
@@ -3113,98 +3001,28 @@ avx2Add_done3:
 	VZEROUPPER
 	RET
 
-// func avx2Mul(dst, x, y []float32)
-TEXT ·avx2Mul(SB), NOSPLIT, $0-72
-	MOVQ x_base+24(FP), SI
-	MOVQ y_base+48(FP), DI
+// func avx2SoftmaxBackward(dst, dprob, prob []float32, delta float32)
+TEXT ·avx2SoftmaxBackward(SB), NOSPLIT, $0-76
+	MOVQ dprob_base+24(FP), SI
+	MOVQ prob_base+48(FP), DI
 	MOVQ dst_base+0(FP), R8
 	MOVQ dst_len+8(FP), AX
 	XORL CX, CX
+	VBROADCASTSS delta+72(FP), Y2
 	SUBQ $8, AX
-	JLT avx2Mul_tail2
-avx2Mul_loop1:
-	VMOVUPS (SI)(CX*4), Y0
-	VMOVUPS (DI)(CX*4), Y1
-	VMULPS Y1, Y0, Y0
-	VMOVUPS Y0, (R8)(CX*4)
-	ADDQ $8, CX
-	SUBQ $8, AX
-	JGE avx2Mul_loop1
-avx2Mul_tail2:
-	ADDQ $8, AX
-	JZ avx2Mul_done3
-	LEAQ ·tailMask<>+64(SB), R12
-	MOVQ AX, R13
-	SHLQ $2, R13
-	SUBQ R13, R12
-	VMOVUPS (R12), Y15
-	VMOVUPS 32(R12), Y14
-	VMASKMOVPS (SI)(CX*4), Y15, Y0
-	VMASKMOVPS (DI)(CX*4), Y15, Y1
-	VMULPS Y1, Y0, Y0
-	VMASKMOVPS Y0, Y15, (R8)(CX*4)
-avx2Mul_done3:
-	VZEROUPPER
-	RET
-
-// func avx2Axpy(dst, x []float32, a float32)
-TEXT ·avx2Axpy(SB), NOSPLIT, $0-52
-	MOVQ x_base+24(FP), SI
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), AX
-	XORL CX, CX
-	VBROADCASTSS a+48(FP), Y2
-	SUBQ $8, AX
-	JLT avx2Axpy_tail2
-avx2Axpy_loop1:
-	VMOVUPS (SI)(CX*4), Y0
-	VMOVUPS (DI)(CX*4), Y1
-	VFMADD231PS Y0, Y2, Y1
-	VMOVUPS Y1, (DI)(CX*4)
-	ADDQ $8, CX
-	SUBQ $8, AX
-	JGE avx2Axpy_loop1
-avx2Axpy_tail2:
-	ADDQ $8, AX
-	JZ avx2Axpy_done3
-	LEAQ ·tailMask<>+64(SB), R12
-	MOVQ AX, R13
-	SHLQ $2, R13
-	SUBQ R13, R12
-	VMOVUPS (R12), Y15
-	VMOVUPS 32(R12), Y14
-	VMASKMOVPS (SI)(CX*4), Y15, Y0
-	VMASKMOVPS (DI)(CX*4), Y15, Y1
-	VFMADD231PS Y0, Y2, Y1
-	VMASKMOVPS Y1, Y15, (DI)(CX*4)
-avx2Axpy_done3:
-	VZEROUPPER
-	RET
-
-// func avx2SubScaleMul(dst, x, y []float32, sub, scale float32)
-TEXT ·avx2SubScaleMul(SB), NOSPLIT, $0-80
-	MOVQ x_base+24(FP), SI
-	MOVQ y_base+48(FP), DI
-	MOVQ dst_base+0(FP), R8
-	MOVQ dst_len+8(FP), AX
-	XORL CX, CX
-	VBROADCASTSS sub+72(FP), Y2
-	VBROADCASTSS scale+76(FP), Y3
-	SUBQ $8, AX
-	JLT avx2SubScaleMul_tail2
-avx2SubScaleMul_loop1:
+	JLT avx2SoftmaxBackward_tail2
+avx2SoftmaxBackward_loop1:
 	VMOVUPS (SI)(CX*4), Y0
 	VMOVUPS (DI)(CX*4), Y1
 	VSUBPS Y2, Y0, Y0
 	VMULPS Y0, Y1, Y0
-	VMULPS Y3, Y0, Y0
 	VMOVUPS Y0, (R8)(CX*4)
 	ADDQ $8, CX
 	SUBQ $8, AX
-	JGE avx2SubScaleMul_loop1
-avx2SubScaleMul_tail2:
+	JGE avx2SoftmaxBackward_loop1
+avx2SoftmaxBackward_tail2:
 	ADDQ $8, AX
-	JZ avx2SubScaleMul_done3
+	JZ avx2SoftmaxBackward_done3
 	LEAQ ·tailMask<>+64(SB), R12
 	MOVQ AX, R13
 	SHLQ $2, R13
@@ -3215,9 +3033,8 @@ avx2SubScaleMul_tail2:
 	VMASKMOVPS (DI)(CX*4), Y15, Y1
 	VSUBPS Y2, Y0, Y0
 	VMULPS Y0, Y1, Y0
-	VMULPS Y3, Y0, Y0
 	VMASKMOVPS Y0, Y15, (R8)(CX*4)
-avx2SubScaleMul_done3:
+avx2SoftmaxBackward_done3:
 	VZEROUPPER
 	RET
 
@@ -3545,48 +3362,6 @@ avx2AdamW_tail2:
 	VMASKMOVPS Y1, Y15, (DI)(CX*4)
 	VMASKMOVPS Y2, Y15, (R8)(CX*4)
 avx2AdamW_done3:
-	VZEROUPPER
-	RET
-
-// func avx2Sum(x []float32) float32
-TEXT ·avx2Sum(SB), NOSPLIT, $0-28
-	MOVQ x_base+0(FP), SI
-	MOVQ x_len+8(FP), AX
-	XORL CX, CX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	SUBQ $16, AX
-	JLT avx2Sum_tail2
-avx2Sum_loop1:
-	VMOVUPS 0(SI)(CX*4), Y2
-	VADDPS Y2, Y0, Y0
-	VMOVUPS 32(SI)(CX*4), Y2
-	VADDPS Y2, Y1, Y1
-	ADDQ $16, CX
-	SUBQ $16, AX
-	JGE avx2Sum_loop1
-avx2Sum_tail2:
-	ADDQ $16, AX
-	JZ avx2Sum_done3
-	LEAQ ·tailMask<>+64(SB), R12
-	MOVQ AX, R13
-	SHLQ $2, R13
-	SUBQ R13, R12
-	VMOVUPS (R12), Y15
-	VMOVUPS 32(R12), Y14
-	VMASKMOVPS 0(SI)(CX*4), Y15, Y2
-	VADDPS Y2, Y0, Y0
-	VMASKMOVPS 32(SI)(CX*4), Y14, Y2
-	VADDPS Y2, Y1, Y1
-avx2Sum_done3:
-	VADDPS Y1, Y0, Y0
-	VEXTRACTF128 $1, Y0, X1
-	VADDPS X1, X0, X0
-	VPERMILPS $14, X0, X1
-	VADDPS X1, X0, X0
-	VPERMILPS $1, X0, X1
-	VADDPS X1, X0, X0
-	VMOVSS X0, ret+24(FP)
 	VZEROUPPER
 	RET
 

@@ -19,14 +19,11 @@ type Path struct {
 	transpose   transposeFunc // nil: one by one
 
 	max             func(x []float32) float32
-	sum             func(x []float32) float32
 	dot             func(x, y []float32) float32
 	expSum          func(dst, x []float32, bias float32) float32
 	scale           func(dst, x []float32, a float32)
 	add             func(dst, x, y []float32)
-	axpy            func(dst, x []float32, a float32)
-	mul             func(dst, x, y []float32)
-	subScaleMul     func(dst, x, y []float32, sub, scale float32)
+	softmaxBackward func(dst, dprob, prob []float32, delta float32)
 	normBackward    func(dst, dy, y []float32, inv, c float32)
 	normBackwardAdd func(dst, dy, y []float32, inv, c float32)
 	relu            func(dst, x []float32)

@@ -47,6 +47,7 @@ func portableMax(x []float32) float32 {
 	return acc[0]
 }
 
+// portableSum adds element i to partial sum i%16 in ascending order, each from +0, and folds.
 func portableSum(x []float32) float32 {
 	var acc [partials]float32
 	for i, v := range x {
@@ -75,21 +76,16 @@ func portableAdd(dst, x, y []float32) {
 	}
 }
 
-func portableMul(dst, x, y []float32) {
-	for i, v := range x {
-		dst[i] = v * y[i]
-	}
-}
-
+// portableAxpy sets dst = fma(a, x, dst), rounded once.
 func portableAxpy(dst, x []float32, a float32) {
 	for i, v := range x {
 		dst[i] = numeric.FMA32(a, v, dst[i])
 	}
 }
 
-func portableSubScaleMul(dst, x, y []float32, sub, scale float32) {
-	for i, v := range x {
-		dst[i] = float32(y[i]*(v-sub)) * scale
+func portableSoftmaxBackward(dst, dprob, prob []float32, delta float32) {
+	for i, v := range dprob {
+		dst[i] = prob[i] * (v - delta)
 	}
 }
 

@@ -7,16 +7,13 @@ package kernel
 // Max returns the largest element of x: -Inf when x is empty, NaN when any element is NaN.
 func (p *Path) Max(x []float32) float32 { return p.max(x) }
 
-// Sum returns the sum of x: element i is added to partial sum i%16 in ascending order, each
-// from +0, and the partial sums are added in the tree 8, 4, 2, 1.
-func (p *Path) Sum(x []float32) float32 { return p.sum(x) }
-
-// Dot returns the inner product of x and y: 16 partial chains of fused multiply-adds, and
-// the tree of Sum.
+// Dot returns the inner product of x and y: elements i go to partial chain i%16 of fused
+// multiply-adds in ascending order, each from +0, and the partial sums are added in the tree
+// 8, 4, 2, 1.
 func (p *Path) Dot(x, y []float32) float32 { return p.dot(x, y[:len(x)]) }
 
-// ExpSum sets dst = e^(x-bias), the difference rounded, and returns the Sum of dst. The
-// exponential is within 1 ulp; it is +0 for arguments below -87, +Inf above 88.72, exactly 1
+// ExpSum sets dst = e^(x-bias), the difference rounded, and returns the sum of dst: partial
+// sums and tree as in Dot. The exponential is within 1 ulp; it is +0 for arguments below -87, +Inf above 88.72, exactly 1
 // for 0, and NaN for NaN.
 func (p *Path) ExpSum(dst, x []float32, bias float32) float32 {
 	return p.expSum(dst, x[:len(dst)], bias)
@@ -28,17 +25,11 @@ func (p *Path) Scale(dst, x []float32, a float32) { p.scale(dst, x[:len(dst)], a
 // Add sets dst = x + y.
 func (p *Path) Add(dst, x, y []float32) { p.add(dst, x[:len(dst)], y[:len(dst)]) }
 
-// Mul sets dst = x·y, element by element.
-func (p *Path) Mul(dst, x, y []float32) { p.mul(dst, x[:len(dst)], y[:len(dst)]) }
-
-// Axpy sets dst = fma(a, x, dst), rounded once.
-func (p *Path) Axpy(dst []float32, a float32, x []float32) { p.axpy(dst, x[:len(dst)], a) }
-
-// SubScaleMul sets dst = (prob·(dprob-delta))·scale, each operation rounded: the backward
-// pass of one row of a softmax with probabilities prob, their gradient dprob, delta = Σ
-// prob·dprob and the scale of the scores.
-func (p *Path) SubScaleMul(dst, dprob, prob []float32, delta, scale float32) {
-	p.subScaleMul(dst, dprob[:len(dst)], prob[:len(dst)], delta, scale)
+// SoftmaxBackward sets dst = prob·(dprob-delta), each operation rounded: the backward pass
+// of one row of a softmax with probabilities prob, their gradient dprob and delta = Σ
+// prob·dprob.
+func (p *Path) SoftmaxBackward(dst, dprob, prob []float32, delta float32) {
+	p.softmaxBackward(dst, dprob[:len(dst)], prob[:len(dst)], delta)
 }
 
 // NormBackward sets dst = t, or dst = dst + t when add is set, with t = inv·(dy - y·c), each

@@ -4,10 +4,8 @@ package main
 // assembler has its operands reversed: VSUBPS b, a, d is d = a - b.
 var functions = []each{
 	{name: "Scale", params: "dst, x []float32, a float32", in: []string{"x"}, out: []string{"dst"}, scalars: []string{"a"}, body: scaleBody},
-	{name: "Add", params: "dst, x, y []float32", in: []string{"x", "y"}, out: []string{"dst"}, body: binary("VADDPS")},
-	{name: "Mul", params: "dst, x, y []float32", in: []string{"x", "y"}, out: []string{"dst"}, body: binary("VMULPS")},
-	{name: "Axpy", params: "dst, x []float32, a float32", in: []string{"x", "dst"}, out: []string{"dst"}, scalars: []string{"a"}, body: axpyBody},
-	{name: "SubScaleMul", params: "dst, x, y []float32, sub, scale float32", in: []string{"x", "y"}, out: []string{"dst"}, scalars: []string{"sub", "scale"}, body: subScaleMulBody},
+	{name: "Add", params: "dst, x, y []float32", in: []string{"x", "y"}, out: []string{"dst"}, body: addBody},
+	{name: "SoftmaxBackward", params: "dst, dprob, prob []float32, delta float32", in: []string{"dprob", "prob"}, out: []string{"dst"}, scalars: []string{"delta"}, body: softmaxBackwardBody},
 	{name: "NormBackward", params: "dst, dy, y []float32, inv, c float32", in: []string{"dy", "y"}, out: []string{"dst"}, scalars: []string{"inv", "c"}, body: normBackwardBody},
 	{name: "NormBackwardAdd", params: "dst, dy, y []float32, inv, c float32", in: []string{"dy", "y", "dst"}, out: []string{"dst"}, scalars: []string{"inv", "c"}, body: normBackwardBody},
 	{name: "Relu", params: "dst, x []float32", in: []string{"x"}, out: []string{"dst"}, body: reluBody},
@@ -22,22 +20,14 @@ func scaleBody(e *emitter, in, scalar []string, tmp func(int) string) []string {
 	return in
 }
 
-func binary(op string) bodyFunc {
-	return func(e *emitter, in, scalar []string, tmp func(int) string) []string {
-		e.op(op, in[1], in[0], in[0])
-		return in[:1]
-	}
+func addBody(e *emitter, in, scalar []string, tmp func(int) string) []string {
+	e.op("VADDPS", in[1], in[0], in[0])
+	return in[:1]
 }
 
-func axpyBody(e *emitter, in, scalar []string, tmp func(int) string) []string {
-	e.op("VFMADD231PS", in[0], scalar[0], in[1])
-	return in[1:]
-}
-
-func subScaleMulBody(e *emitter, in, scalar []string, tmp func(int) string) []string {
+func softmaxBackwardBody(e *emitter, in, scalar []string, tmp func(int) string) []string {
 	e.op("VSUBPS", scalar[0], in[0], in[0])
 	e.op("VMULPS", in[0], in[1], in[0])
-	e.op("VMULPS", scalar[1], in[0], in[0])
 	return in[:1]
 }
 

@@ -10,7 +10,6 @@ const partials = 16
 
 // reductions writes the functions that reduce a row to a number.
 func (e *emitter) reductions() {
-	e.sum()
 	e.dot()
 	e.max()
 	e.expSum()
@@ -92,17 +91,6 @@ func (e *emitter) addPartial(half int, x string, masked bool) {
 	} else {
 		e.op("VADDPS", x, e.v(half), e.v(half))
 	}
-}
-
-func (e *emitter) sum() {
-	e.begin("Sum", "x []float32", "float32")
-	e.startReduction("")
-	e.overPartials(func(half int, masked bool) {
-		e.load(e.element("SI", half), e.v(2), masked, halfMask(half))
-		e.addPartial(half, e.v(2), masked)
-	})
-	e.tree("VADDPS")
-	e.result()
 }
 
 func (e *emitter) dot() {
