@@ -124,6 +124,8 @@ func (c *Coordinator) refusal(m *member, h Hello) string {
 		return fmt.Sprintf("its engine class is %s: the run began with %s: another class computes other bits", h.Class, c.class)
 	case m == nil && len(c.members) == c.start.Workers:
 		return fmt.Sprintf("the run has its %d workers already", c.start.Workers)
+	case m == nil && c.phase != waiting:
+		return "the run has lost a worker and is ending: start the worker again when the run is resumed"
 	}
 	return ""
 }
@@ -145,13 +147,18 @@ func (c *Coordinator) joined(m *member, msg Joined) []CoordinatorEffect {
 }
 
 // lost gives a worker up; what says what became of it. The run ends with an error, after a checkpoint by one of
-// those that are left.
+// those that are left. The worker is told in case it lives.
 func (c *Coordinator) lost(m *member, what string) []CoordinatorEffect {
 	err := fmt.Errorf("worker %s %s", m.id, what)
 	c.members = c.members.without(m)
 	if c.failure == nil {
 		c.failure = err
 	}
+	return append([]CoordinatorEffect{m.tell(Finish{Reason: err.Error()})}, c.goOnWithout()...)
+}
+
+// goOnWithout is what follows the loss of a member.
+func (c *Coordinator) goOnWithout() []CoordinatorEffect {
 	if c.members.joined() == 0 {
 		return c.end(nil)
 	}

@@ -110,7 +110,8 @@ type SnapshotTaken struct {
 	Digest model.Digest `json:"digest"`
 }
 
-// Heartbeat is a sign of life. A worker sends one every tick, whatever it does.
+// Heartbeat is a sign of life. A worker sends one every tick, whatever it does, as a
+// request: the coordinator answers with nothing, which is its own sign of life.
 type Heartbeat struct{}
 
 // Finish ends the worker's part in the run.

@@ -222,6 +222,8 @@ func (c *coordinatorTeller) eventOf(words []string, args arguments) (pipeline.Co
 		return e, nil
 	case "reduced":
 		return pipeline.Reduced{Step: step, RootDigest: named(fmt.Sprintf("g%d", step)), SumSquares: []pipeline.Float{256}}, nil
+	case "process-ended":
+		return pipeline.WorkerLost{Worker: pipeline.WorkerID(args.text("worker", "w")), Reason: "killed"}, nil
 	case "disk-failed":
 		return pipeline.DiskFailed{Err: errors.New("no space")}, nil
 	case "stop":
@@ -260,7 +262,7 @@ func messageOf(name string, step int64, args arguments) (pipeline.Message, error
 // sum of 4 for each lane of 4 tokens, and a gradient with norm 16.
 func answerOf(step int64, args arguments) pipeline.Answer {
 	a := pipeline.Answer{
-		Step: step, Lo: 0, Hi: int(args.number("hi", 2)),
+		Step: step, Lo: int(args.number("lo", 0)), Hi: int(args.number("hi", 2)),
 		StateDigest: named(args.text("state", "none")), GradDigest: named(args.text("grad", fmt.Sprintf("g%d", step))),
 		SumSquares: []pipeline.Float{256},
 	}

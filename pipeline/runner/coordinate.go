@@ -116,6 +116,9 @@ func (c *coordinator) receive(m transport.Message) {
 	if !hello && msg.Generation != c.Generation {
 		return
 	}
+	if _, alive := msg.Message.(pipeline.Heartbeat); alive {
+		_ = m.Respond(nil) // here and not in the loop, which may wait for the disk; the next one follows
+	}
 	select {
 	case c.inbox <- pipeline.FromWorker{Worker: msg.Worker, Incarnation: msg.Incarnation, Message: msg.Message}:
 	default:

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"andrea/pipeline"
@@ -8,40 +10,72 @@ import (
 	"andrea/pipeline/wire"
 )
 
-// heart sends a worker's signs of life, whatever its engine is busy with.
+// maxUnheard is how many signs of life in a row may stay without an answer before a worker
+// leaves: 20 s of them. By then its coordinator has given it up, or is no more.
+const maxUnheard = 40
+
+// heart sends a worker's signs of life, whatever its engine is busy with. The coordinator
+// answers each, so the worker knows that the coordinator lives, too.
 type heart struct {
-	done chan struct{}
-	gone chan struct{}
+	cancel context.CancelFunc
+	gone   chan struct{}
 }
 
-// newHeart starts it for a worker that was welcomed.
-func newHeart(w *worker) *heart {
-	h := &heart{done: make(chan struct{}), gone: make(chan struct{})}
-	subject := wire.ToCoordinator(w.Run, w.generation.Load())
-	beat, err := wire.EncodeControl(wire.Control{Generation: w.generation.Load(), Worker: w.ID, Incarnation: w.Incarnation, Message: pipeline.Heartbeat{}})
+// newHeart starts it for a worker that was welcomed. It calls leave, once, when the
+// coordinator answers no more.
+func newHeart(w *worker, leave func(error)) *heart {
+	generation := w.generation.Load()
+	beat, err := wire.EncodeControl(wire.Control{Generation: generation, Worker: w.ID, Incarnation: w.Incarnation, Message: pipeline.Heartbeat{}})
 	if err != nil {
 		panic("runner: a heartbeat has no content that could fail: " + err.Error())
 	}
-	go h.run(w.Control, subject, beat)
+	ctx, cancel := context.WithCancel(w.ctx)
+	h := &heart{cancel: cancel, gone: make(chan struct{})}
+	go func() {
+		defer close(h.gone)
+		if err := beatUntil(ctx, w.Control, wire.ToCoordinator(w.Run, generation), beat); err != nil {
+			leave(fmt.Errorf("working for run %s: its coordinator has answered no sign of life for %v: %w: "+
+				"it has ended, was started again or cannot be reached: start this worker again when there is one",
+				w.Run, maxUnheard*tickInterval, err))
+		}
+	}()
 	return h
 }
 
-func (h *heart) run(bus transport.Bus, subject string, beat []byte) {
-	defer close(h.gone)
+// beatUntil sends signs of life until ctx is done, which is no error, or too many in a row
+// were not answered: then it returns the newest reason.
+func beatUntil(ctx context.Context, bus transport.Bus, subject string, beat []byte) error {
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
-	for {
+	for unheard := 0; ; {
 		select {
-		case <-h.done:
-			return
+		case <-ctx.Done():
+			return nil
 		case <-ticker.C:
-			_ = bus.Publish(subject, beat) // the next one follows
+		}
+		err := beatOnce(ctx, bus, subject, beat)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if unheard++; err == nil {
+			unheard = 0
+		}
+		if unheard == maxUnheard {
+			return err
 		}
 	}
 }
 
+// beatOnce waits for the answer no longer than until the next sign of life is due.
+func beatOnce(ctx context.Context, bus transport.Bus, subject string, beat []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, tickInterval)
+	defer cancel()
+	_, err := bus.Request(ctx, subject, beat)
+	return err
+}
+
 // stop ends it and waits for the end.
 func (h *heart) stop() {
-	close(h.done)
+	h.cancel()
 	<-h.gone
 }

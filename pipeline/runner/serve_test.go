@@ -77,6 +77,13 @@ func (r *rig) askWrongly(t *testing.T) {
 	} {
 		r.checkWindow(t, tokens, request, want)
 	}
+	beat, err := wire.EncodeControl(wire.Control{Generation: r.generation, Worker: "w", Incarnation: "1", Message: pipeline.Heartbeat{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := r.worker.control.Request(t.Context(), wire.ToCoordinator("tiny", r.generation), beat); err != nil || len(answer) != 0 {
+		t.Errorf("a sign of life was answered with %q, %v", answer, err)
+	}
 	for _, garbage := range []string{"", "{", `{"kind":"failed"}`, strings.Repeat("x", 1<<20)} {
 		for _, subject := range []string{wire.Hello("tiny"), wire.ToCoordinator("tiny", r.generation)} {
 			if err := r.worker.control.Publish(subject, []byte(garbage)); err != nil {

@@ -35,7 +35,8 @@ type WorkerOptions struct {
 // worker is the running loop.
 type worker struct {
 	WorkerOptions
-	ctx     context.Context
+	ctx     context.Context         // done when the worker shall leave at once; the cause says why
+	leave   context.CancelCauseFunc // ends ctx
 	machine *pipeline.Worker
 	inbox   chan wire.Control
 
@@ -58,15 +59,18 @@ type worker struct {
 }
 
 // Work takes part in a run until the coordinator ends it: nil when all steps are
-// committed, pipeline.ErrStopped when the run ended before, else what went wrong.
-// When ctx is done it leaves at once.
+// committed, pipeline.ErrStopped when the run ended before, else what went wrong. It
+// leaves by itself when the coordinator that welcomed it answers no more, and at once when
+// ctx is done.
 func Work(ctx context.Context, o WorkerOptions) error {
 	w := &worker{
-		WorkerOptions: o, ctx: ctx,
-		machine: pipeline.NewWorker(o.Class, o.Device),
-		inbox:   make(chan wire.Control, inboxSize),
+		WorkerOptions: o,
+		machine:       pipeline.NewWorker(o.Class, o.Device),
+		inbox:         make(chan wire.Control, inboxSize),
 	}
-	w.pulls, w.interrupt = context.WithCancel(ctx)
+	w.ctx, w.leave = context.WithCancelCause(ctx)
+	defer w.leave(nil)
+	w.pulls, w.interrupt = context.WithCancel(w.ctx)
 	defer w.interrupt()
 	commands, err := o.Control.Subscribe(wire.ToWorker(o.Run, o.ID), w.receive)
 	if err != nil {
@@ -120,7 +124,7 @@ func (w *worker) loop() {
 			}
 			w.send(w.machine.Tick())
 		case <-w.ctx.Done():
-			w.left, w.err = true, w.ctx.Err()
+			w.left, w.err = true, context.Cause(w.ctx)
 		}
 	}
 }
@@ -132,7 +136,7 @@ func (w *worker) drain() {
 		case msg := <-w.inbox:
 			w.handle(msg)
 		case <-w.ctx.Done():
-			w.left, w.err = true, w.ctx.Err()
+			w.left, w.err = true, context.Cause(w.ctx)
 		default:
 			return
 		}
@@ -144,7 +148,7 @@ func (w *worker) drain() {
 func (w *worker) handle(msg wire.Control) {
 	if _, welcome := msg.Message.(pipeline.Welcome); welcome && w.generation.Load() == 0 {
 		w.generation.Store(msg.Generation)
-		w.beat = newHeart(w)
+		w.beat = newHeart(w, w.leave)
 	}
 	if bound := w.generation.Load(); bound != 0 && msg.Generation != bound {
 		return
