@@ -65,9 +65,9 @@ func (e *Engine) finalNorm(rows int) {
 	}
 }
 
-// head returns the loss, chunk by chunk of the logits' rows. With a gradient it adds
-// that of lm_head to it, chunks in order, and leaves the gradient of mem.final in
-// mem.dx.
+// head returns the loss, one block of rows of the logits after the other. With a
+// gradient it adds that of lm_head to it, blocks in order, and leaves the gradient of
+// mem.final in mem.dx.
 func (e *Engine) head(b model.Batch, gradient *weights) model.Loss {
 	rows, d, v, parts := b.Windows*b.T, e.config.DModel, e.config.Vocab, &e.watch.parts
 	e.finalNorm(rows)

@@ -29,7 +29,7 @@ type memory struct {
 	final        []float32 // [R,d] output of final_norm; x when it is off
 	finalInverse []float32 // [R]; nil when it is off
 	active       []float32 // [R,4d] act(hidden)
-	logits       []float32 // [headRows,V] one chunk of rows
+	logits       []float32 // [headRows,V] one block of rows
 
 	dx      []float32 // [R,d] gradient of the residual stream
 	dnormed []float32 // [R,d] gradient of the output of a norm

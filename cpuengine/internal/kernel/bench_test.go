@@ -69,7 +69,7 @@ func BenchmarkMicro(b *testing.B) {
 		one := pool.New(1)
 		for _, k := range []int{32, 128, 384} {
 			for vectors := 1; vectors <= 3; vectors++ {
-				width, blocks := vectors*path.lanes, 64/path.rows
+				width, blocks := vectors*path.floats, 64/path.rows
 				x, y, c := random(64*k), random(k*width), random(64*width)
 				flops := 2 * 64 * float64(k) * float64(width)
 				const repeat = 64 // or the clock is measured

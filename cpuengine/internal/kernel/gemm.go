@@ -51,7 +51,7 @@ type scratch struct {
 // NewGemm returns a Gemm with buffers for every worker of the pool, which stays the caller's.
 func NewGemm(path *Path, p *pool.Pool) *Gemm {
 	const slab, local, block = blockK * blockN, blockK * localBlockN, blockM * blockK
-	tail, tile := path.rows*blockK, path.rows*3*path.lanes
+	tail, tile := path.rows*blockK, path.rows*3*path.floats
 	memory := Floats(slab + p.Workers()*(local+block+tail+tile))
 	next := func(n int) (part []float32) {
 		part, memory = memory[:n:n], memory[n:]
@@ -84,12 +84,12 @@ func (g *Gemm) MulThen(c, a, b Matrix, add bool, then Then) {
 		}
 		return
 	}
-	stepN := evenly(c.Cols, blockN, 3*g.path.lanes)
-	stepK := evenly(a.Cols, blockK, 16)
-	for j := 0; j < c.Cols; j += stepN {
-		n := min(stepN, c.Cols-j)
-		for kk := 0; kk < a.Cols; kk += stepK {
-			k := min(stepK, a.Cols-kk)
+	partN := evenly(c.Cols, blockN, 3*g.path.floats)
+	partK := evenly(a.Cols, blockK, 16)
+	for j := 0; j < c.Cols; j += partN {
+		n := min(partN, c.Cols-j)
+		for kk := 0; kk < a.Cols; kk += partK {
+			k := min(partK, a.Cols-kk)
 			last := then
 			if kk+k < a.Cols {
 				last = nil
@@ -108,13 +108,13 @@ func (g *Gemm) MulLocal(worker int, c, a, b Matrix, add bool) {
 		return
 	}
 	s := &g.local[worker]
-	stepN := evenly(c.Cols, localBlockN, 3*g.path.lanes)
-	stepK := evenly(a.Cols, blockK, 16)
-	for j := 0; j < c.Cols; j += stepN {
-		n := min(stepN, c.Cols-j)
-		for kk := 0; kk < a.Cols; kk += stepK {
-			k := min(stepK, a.Cols-kk)
-			part := slab{cut: newCut(n, g.path.lanes), b: b.block(kk, j, k, n), packed: s.slab, few: c.Rows <= blockM}
+	partN := evenly(c.Cols, localBlockN, 3*g.path.floats)
+	partK := evenly(a.Cols, blockK, 16)
+	for j := 0; j < c.Cols; j += partN {
+		n := min(partN, c.Cols-j)
+		for kk := 0; kk < a.Cols; kk += partK {
+			k := min(partK, a.Cols-kk)
+			part := slab{cut: newCut(n, g.path.floats), b: b.block(kk, j, k, n), packed: s.slab, few: c.Rows <= blockM}
 			g.mulSlab(s, c.block(0, j, c.Rows, n), a.block(0, kk, a.Rows, k), &part, add || kk > 0)
 		}
 	}
@@ -166,7 +166,7 @@ func emptyProduct(c, a Matrix, add bool) bool {
 // runSlab packs one slab of B, then multiplies all of A with it. Column is where c begins in
 // the whole C.
 func (g *Gemm) runSlab(c, a, b Matrix, add bool, column int, then Then) {
-	j := job{c: c, a: a, then: then, column: column, add: add, b: slab{cut: newCut(c.Cols, g.path.lanes), b: b, packed: g.slab}}
+	j := job{c: c, a: a, then: then, column: column, add: add, b: slab{cut: newCut(c.Cols, g.path.floats), b: b, packed: g.slab}}
 	blocks := (c.Rows + blockM - 1) / blockM
 	wanted := (tasksPerWorker*g.pool.Workers() + blocks - 1) / blocks
 	j.perGroup = (j.b.panels + wanted - 1) / wanted

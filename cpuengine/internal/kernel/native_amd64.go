@@ -17,7 +17,7 @@ func avx512Path() *Path {
 	return &Path{
 		name:        "avx512",
 		rows:        8,
-		lanes:       16,
+		floats:      16,
 		panel:       [3]panelFunc{avx512Panel1, avx512Panel2, avx512Panel3},
 		packColumns: avx512PackColumns,
 		packStrip:   avx512PackStrip,
@@ -48,7 +48,7 @@ func avx2Path() *Path {
 	return &Path{
 		name:        "avx2",
 		rows:        4,
-		lanes:       8,
+		floats:      8,
 		panel:       [3]panelFunc{avx2Panel1, avx2Panel2, avx2Panel3},
 		packColumns: avx2PackColumns,
 		packStrip:   avx2PackStrip,
@@ -76,15 +76,15 @@ func avx2Path() *Path {
 
 // packRowsBy returns the packFunc of transposed matrices that moves whole blocks by transpose
 // and the rest of k one by one.
-func packRowsBy(lanes int, transpose transposeFunc) packFunc {
+func packRowsBy(floats int, transpose transposeFunc) packFunc {
 	return func(dst, src []float32, stride, k, width int) {
-		blocks := k / lanes
+		blocks := k / floats
 		if blocks > 0 {
-			for j := 0; j < width; j += lanes {
+			for j := 0; j < width; j += floats {
 				transpose(dst[j:], width, src[j*stride:], stride, blocks)
 			}
 		}
-		if whole := blocks * lanes; whole < k {
+		if whole := blocks * floats; whole < k {
 			portablePackRows(dst[whole*width:], src[whole:], stride, k-whole, width)
 		}
 	}

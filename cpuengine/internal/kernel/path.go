@@ -10,13 +10,13 @@ import (
 type Path struct {
 	name string
 
-	// The micro-kernels compute rows x (lanes, 2·lanes or 3·lanes) tiles of C.
-	rows, lanes int
-	panel       [3]panelFunc
-	packColumns packFunc
-	packRows    packFunc
-	packStrip   packStripFunc
-	transpose   transposeFunc // nil: one by one
+	// The micro-kernels compute tiles of C: rows times the floats of one to three vectors.
+	rows, floats int
+	panel        [3]panelFunc
+	packColumns  packFunc
+	packRows     packFunc
+	packStrip    packStripFunc
+	transpose    transposeFunc // nil: one by one
 
 	max             func(x []float32) float32
 	dot             func(x, y []float32) float32
@@ -44,16 +44,16 @@ type Path struct {
 // multiply-adds over k that starts from +0, or from its old value when add is set. k >= 1.
 type panelFunc func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
-// packFunc copies a k x width panel of B to dst as [k][width]. Width is one, two or three
-// times lanes. Element (kk, j) is src[kk*stride+j] (packColumns) or src[j*stride+kk] (packRows).
+// packFunc copies a k x width panel of B to dst as [k][width]. Width is that of one, two or
+// three vectors. Element (kk, j) is src[kk*stride+j] (packColumns) or src[j*stride+kk] (packRows).
 type packFunc func(dst, src []float32, stride, k, width int)
 
 // packStripFunc copies a transposed block of A of blocks·rows rows, whose element (r, kk) is
 // src[kk*stride+r], to row blocks of [k][rows] that lie blockStride apart in dst.
 type packStripFunc func(dst []float32, blockStride int, src []float32, stride, k, blocks int)
 
-// transposeFunc transposes blocks of lanes x lanes elements: block t has its elements (kk, j)
-// at src[j*srcStride+t*lanes+kk] and dst[(t*lanes+kk)*dstStride+j].
+// transposeFunc transposes square blocks of as many rows as a vector has floats: block t has
+// its elements (kk, j) at src[j*srcStride+t*floats+kk] and dst[(t*floats+kk)*dstStride+j].
 type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, blocks int)
 
 // mixFunc returns the sums of MixSums over the whole groups of eight elements of x.

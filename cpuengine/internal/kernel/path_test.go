@@ -35,22 +35,22 @@ func TestPeakFMACounts(t *testing.T) {
 }
 
 func TestCutCoversColumnsOnce(t *testing.T) {
-	for _, lanes := range []int{8, 16} {
+	for _, floats := range []int{8, 16} {
 		for n := 1; n < 400; n++ {
-			c := newCut(n, lanes)
+			c := newCut(n, floats)
 			next := 0
 			for i := range c.panels {
 				p := c.at(i)
-				if p.start != next || p.used < 1 || p.used > p.width || p.vectors < 1 || p.vectors > 3 || p.width != p.vectors*lanes {
-					t.Fatalf("lanes %d columns %d: panel %d = %+v", lanes, n, i, p)
+				if p.start != next || p.used < 1 || p.used > p.width || p.vectors < 1 || p.vectors > 3 || p.width != p.vectors*floats {
+					t.Fatalf("floats %d columns %d: panel %d = %+v", floats, n, i, p)
 				}
 				if i < c.panels-1 && p.used != p.width {
-					t.Fatalf("lanes %d columns %d: panel %d is padded", lanes, n, i)
+					t.Fatalf("floats %d columns %d: panel %d is padded", floats, n, i)
 				}
 				next += p.used
 			}
 			if next != n {
-				t.Fatalf("lanes %d: %d of %d columns", lanes, next, n)
+				t.Fatalf("floats %d: %d of %d columns", floats, next, n)
 			}
 		}
 	}

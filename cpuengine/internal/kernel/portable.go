@@ -3,11 +3,11 @@ package kernel
 // portablePath returns the path in plain Go that defines the bits.
 func portablePath() *Path {
 	return &Path{
-		name:  "portable",
-		rows:  portableRows,
-		lanes: portableLanes,
+		name:   "portable",
+		rows:   portableRows,
+		floats: portableFloats,
 		panel: [3]panelFunc{
-			portablePanel(portableLanes), portablePanel(2 * portableLanes), portablePanel(3 * portableLanes),
+			portablePanel(portableFloats), portablePanel(2 * portableFloats), portablePanel(3 * portableFloats),
 		},
 		packColumns: portablePackColumns,
 		packRows:    portablePackRows,
@@ -28,6 +28,6 @@ func portablePath() *Path {
 		adamW:           portableAdamW,
 
 		peak:      portablePeak,
-		peakFlops: 2 * portableLanes,
+		peakFlops: 2 * portableFloats,
 	}
 }

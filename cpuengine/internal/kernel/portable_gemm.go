@@ -7,8 +7,8 @@ import (
 
 // The portable micro-kernels' tile: small, since the registers do not hold it anyway.
 const (
-	portableRows  = 4
-	portableLanes = 8
+	portableRows   = 4
+	portableFloats = 8
 )
 
 // portablePanel returns the micro-kernel for panels of that width.
@@ -82,7 +82,7 @@ func portablePackStrip(dst []float32, blockStride int, src []float32, stride, k,
 
 // portablePeak is the portable path's probe, on memory that stays in the L1 cache.
 func portablePeak(iterations int) {
-	var acc, x [portableLanes]float32
+	var acc, x [portableFloats]float32
 	for i := range x {
 		x[i] = 1
 	}

@@ -13,11 +13,11 @@ func (p *Path) Transpose(dst []float32, dstStride int, src Matrix) {
 	}
 	rows, cols := 0, 0 // moved in whole blocks
 	if p.transpose != nil {
-		rows, cols = src.Rows/p.lanes*p.lanes, src.Cols/p.lanes*p.lanes
+		rows, cols = src.Rows/p.floats*p.floats, src.Cols/p.floats*p.floats
 	}
 	if cols > 0 {
-		for i := 0; i < rows; i += p.lanes {
-			p.transpose(dst[i:], dstStride, src.Data[i*src.Stride:], src.Stride, cols/p.lanes)
+		for i := 0; i < rows; i += p.floats {
+			p.transpose(dst[i:], dstStride, src.Data[i*src.Stride:], src.Stride, cols/p.floats)
 		}
 	}
 	for i := range src.Rows {

@@ -7,26 +7,26 @@ import (
 
 // isa is an instruction set: what differs between AVX-512 and AVX2.
 type isa struct {
-	name  string
-	reg   string // prefix of a vector register
-	lanes int    // fp32 elements in one
-	rows  int    // of a GEMM micro-kernel's tile
-	regs  int    // vector registers
+	name   string
+	reg    string // prefix of a vector register
+	floats int    // fp32 elements in one
+	rows   int    // of a GEMM micro-kernel's tile
+	regs   int    // vector registers
 }
 
 var (
-	avx512 = isa{name: "avx512", reg: "Z", lanes: 16, rows: 8, regs: 32}
-	avx2   = isa{name: "avx2", reg: "Y", lanes: 8, rows: 4, regs: 16}
+	avx512 = isa{name: "avx512", reg: "Z", floats: 16, rows: 8, regs: 32}
+	avx2   = isa{name: "avx2", reg: "Y", floats: 8, rows: 4, regs: 16}
 )
 
 // v returns vector register i.
 func (s isa) v(i int) string { return fmt.Sprintf("%s%d", s.reg, i) }
 
 // bytes returns the size of a vector.
-func (s isa) bytes() int { return 4 * s.lanes }
+func (s isa) bytes() int { return 4 * s.floats }
 
 // masks reports whether the set has mask registers.
-func (s isa) masks() bool { return s.lanes == 16 }
+func (s isa) masks() bool { return s.floats == 16 }
 
 // emitter collects the two generated files.
 type emitter struct {

@@ -66,7 +66,7 @@ func (e *emitter) expSum() {
 	e.result()
 }
 
-// exp sets p = e^x with n and r as temporaries. Lanes out of range compute nonsense that the
+// exp sets p = e^x with n and r as temporaries. Arguments out of range give nonsense that the
 // end replaces: +0 below low; x·Inf, which is Inf or NaN, above high and for NaN.
 func (e *emitter) exp(x, p, n, r string) {
 	e.op("VMULPS", e.constant("log2e"), x, n)

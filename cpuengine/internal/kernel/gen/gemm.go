@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// unroll is how many steps over k the inner loop of a micro-kernel does at once.
+// unroll is how many iterations over k the inner loop of a micro-kernel does at once.
 const unroll = 4
 
 // panel writes the micro-kernel for panels of that many vectors: see kernel.panelFunc.
@@ -75,7 +75,7 @@ func (e *emitter) tile(vectors int, op string, store bool) {
 	}
 }
 
-// overK writes the loops over k, AX steps of them.
+// overK writes the loops over k, AX iterations of them.
 func (e *emitter) overK(vectors int) {
 	many, few, one, done := e.label("many"), e.label("few"), e.label("one"), e.label("done")
 	e.op("SUBQ", unroll, "AX")
@@ -97,7 +97,7 @@ func (e *emitter) overK(vectors int) {
 	e.place(done)
 }
 
-// rankOne adds column k of A times row k of B to the tile, and steps to the next.
+// rankOne adds column k of A times row k of B to the tile, and moves on to the next.
 func (e *emitter) rankOne(vectors int) {
 	firstB := e.rows * vectors
 	firstA := firstB + vectors

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// mixConstants are the numbers of model.Digest, and the steps of its element index in the
-// lanes of a vector and from one vector to the next.
+// mixConstants are the numbers of model.Digest, and how far its element index moves
+// from one vector to the next.
 var mixConstants = []struct {
 	name string
 	bits uint64
@@ -12,11 +12,11 @@ var mixConstants = []struct {
 	{"key1", 0x13198a2e03707344},
 	{"mul0", 0x9fb21c651e98df25},
 	{"mul1", 0xd6e8feb86659fd93},
-	{"step", mixLanes << 32},
+	{"stride", mixWords << 32},
 }
 
-// mixLanes is how many elements a vector of 64-bit words takes.
-const mixLanes = 8
+// mixWords is how many elements a vector of 64-bit words takes.
+const mixWords = 8
 
 // mix writes the sums of a digest: see kernel.mixFunc. Only AVX-512 multiplies 64-bit words.
 func (e *emitter) mix() {
@@ -27,7 +27,7 @@ func (e *emitter) mix() {
 	constant := map[string]string{}
 	for i, c := range mixConstants {
 		constant[c.name] = e.v(firstConstant + i)
-		e.op("VPBROADCASTQ", fmt.Sprintf("·mixTable<>+%d(SB)", 8*(mixLanes+i)), constant[c.name])
+		e.op("VPBROADCASTQ", fmt.Sprintf("·mixTable<>+%d(SB)", 8*(mixWords+i)), constant[c.name])
 	}
 	e.op("VPBROADCASTQ", e.param("index"), e.v(index))
 	e.op("VPADDQ", "·mixTable<>+0(SB)", e.v(index), e.v(index))
@@ -40,7 +40,7 @@ func (e *emitter) mix() {
 	x, mixed, shifted := e.v(2), e.names(3, 2), e.names(5, 2)
 	e.op("VPMOVZXDQ", "(SI)", x)
 	e.op("VPORQ", e.v(index), x, x)
-	e.op("VPADDQ", constant["step"], e.v(index), e.v(index))
+	e.op("VPADDQ", constant["stride"], e.v(index), e.v(index))
 	both := func(op func(i int)) { op(0); op(1) }
 	both(func(i int) { e.op("VPXORQ", constant[fmt.Sprint("key", i)], x, mixed[i]) })
 	both(func(i int) { e.op("VPMULLQ", constant[fmt.Sprint("mul", i)], mixed[i], mixed[i]) })
@@ -50,7 +50,7 @@ func (e *emitter) mix() {
 	both(func(i int) { e.op("VPSRLQ", 29, mixed[i], shifted[i]) })
 	both(func(i int) { e.op("VPXORQ", shifted[i], mixed[i], mixed[i]) })
 	both(func(i int) { e.op("VPADDQ", mixed[i], e.v(i), e.v(i)) })
-	e.op("ADDQ", 4*mixLanes, "SI")
+	e.op("ADDQ", 4*mixWords, "SI")
 	e.op("DECQ", "AX")
 	e.op("JNZ", loop)
 	e.place(done)
@@ -70,11 +70,11 @@ func (e *emitter) sumWords(i int) {
 	e.op("VMOVQ", x, e.param(fmt.Sprint("s", i)))
 }
 
-// mixTable writes the steps of the lanes, then the constants.
+// mixTable writes the element indices within a vector, then the constants.
 func (e *emitter) mixTable() {
 	var words []uint32
-	for lane := range mixLanes {
-		words = append(words, 0, uint32(lane))
+	for i := range mixWords {
+		words = append(words, 0, uint32(i))
 	}
 	for _, c := range mixConstants {
 		words = append(words, uint32(c.bits), uint32(c.bits>>32))

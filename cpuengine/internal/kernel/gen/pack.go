@@ -16,7 +16,7 @@ func (e *emitter) packColumns() {
 	for vectors := 3; vectors >= 1; vectors-- {
 		next, row := e.label("next"), e.label("row")
 		if vectors > 1 {
-			e.op("CMPQ", "BX", vectors*e.lanes)
+			e.op("CMPQ", "BX", vectors*e.floats)
 			e.op("JNE", next)
 		}
 		e.place(row)
@@ -92,10 +92,10 @@ func (e *emitter) packRowsOf(rows int) {
 	e.op("JGE", group)
 }
 
-// transpose writes the transposition of square blocks that lie side by side in lanes rows of
-// the source, and below each other in lanes columns of the destination. Most of the work is
-// in the loads: 128-bit lane b of a register takes four columns of row 4b+r, so that the
-// shuffles, which only one port does, stay inside lanes.
+// transpose writes the transposition of square blocks, as large as a vector, that lie side by
+// side in the source and below each other in the destination. Most of the work is in the
+// loads: the 128-bit part b of a register takes four columns of row 4b+r, so that the
+// shuffles, which only one port does, stay inside such parts.
 //
 //	SI, R11, R12, R13  rows 0, 4, 8, 12 of the source    R8, R10  1 and 3 of their strides
 func (e *emitter) transpose() {
@@ -106,13 +106,13 @@ func (e *emitter) transpose() {
 	e.op("SHLQ", 2, "R8")
 	e.op("SHLQ", 2, "R9")
 	e.op("LEAQ", "(R8)(R8*2)", "R10")
-	bases := []string{"SI", "R11", "R12", "R13"}[:e.lanes/4]
+	bases := []string{"SI", "R11", "R12", "R13"}[:e.floats/4]
 	for i := range bases[1:] {
 		e.op("LEAQ", "("+bases[i]+")(R8*4)", bases[i+1])
 	}
 	block := e.label("block")
 	e.place(block)
-	for g := range e.lanes / 4 {
+	for g := range e.floats / 4 {
 		e.fourColumns(g, bases)
 	}
 	for _, base := range bases {

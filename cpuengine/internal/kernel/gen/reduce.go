@@ -16,7 +16,7 @@ func (e *emitter) reductions() {
 }
 
 // halves returns how many vectors make up the partial results; they are registers 0 and 1.
-func (e *emitter) halves() int { return partials / e.lanes }
+func (e *emitter) halves() int { return partials / e.floats }
 
 // overPartials writes a loop over the AX elements of the function's slices by groups of 16
 // at index CX, and the masked rest. Body handles the vector of one accumulator.
