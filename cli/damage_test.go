@@ -55,11 +55,11 @@ func (p place) prepare(text, out string) string {
 	if r.code != 0 {
 		p.t.Fatalf("preparing: exit %d\n%s", r.code, r.stderr)
 	}
-	dirs, err := filepath.Glob(filepath.Join(p.dir, out, "*"))
-	if err != nil || len(dirs) != 1 {
-		p.t.Fatalf("datasets: %v, %v", dirs, err)
+	files, err := filepath.Glob(filepath.Join(p.dir, out, "*", "dataset.json"))
+	if err != nil || len(files) != 1 {
+		p.t.Fatalf("datasets: %v, %v", files, err)
 	}
-	return dirs[0]
+	return filepath.Dir(files[0])
 }
 
 // stopping is an outside whose engine asks for a stop in its n-th microbatch.
