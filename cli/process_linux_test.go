@@ -69,3 +69,20 @@ func (p process) waitForEnd(t *testing.T) {
 		}
 	}
 }
+
+// A service manager's SIGTERM to all processes of a run: the workers stay until the last
+// checkpoint is written.
+func TestASignalToAllProcessesOfARun(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	run := p.start(append(endless(), "--workers", "2")...)
+	run.waitForStep(2)
+	for _, child := range processesIn(t, p.dir, run.cmd.Process.Pid) {
+		if err := unix.PidfdSendSignal(child.fd, unix.SIGTERM, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := run.end(syscall.SIGTERM); code != 143 || p.newestCheckpoint("runs/demo") < 2 {
+		t.Errorf("exit %d\n%s", code, run.stderr.String())
+	}
+}

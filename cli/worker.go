@@ -74,23 +74,40 @@ func work(ctx context.Context, o outside, f workerFlags) error {
 		return badInput(err)
 	}
 	defer frugal()()
+	options := launch.WorkerOptions{FS: o.fs, Engine: o.engine, Key: f.creds, URL: f.nats, ID: id, Log: o.stderr}
+	if f.endWithInput {
+		return workWhileInput(ctx, options)
+	}
 	guard := newGuard(ctx, o)
 	defer guard.close()
-	ctx = guard.preparing
-	if f.endWithInput {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // returns when the parent has gone
-			cancel()
-		}()
+	err = launch.Work(guard.preparing, options)
+	if guard.signalled() {
+		return exitError{guard.code(), nil}
 	}
-	err = launch.Work(ctx, launch.WorkerOptions{FS: o.fs, Engine: o.engine, Key: f.creds, URL: f.nats, ID: id, Log: o.stderr})
+	return workEnded(err)
+}
+
+// workWhileInput works until the run ends or standard input does: the parent has gone, or
+// wants no more. Signals are the parent's to answer. A service manager sends them to
+// all processes at once, and the last checkpoint needs a worker.
+func workWhileInput(ctx context.Context, options launch.WorkerOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	err := launch.Work(ctx, options)
+	if ctx.Err() != nil {
+		return exitError{launch.ExitStopped, nil}
+	}
+	return workEnded(err)
+}
+
+// workEnded gives the end of a worker its exit code.
+func workEnded(err error) error {
 	var stopped pipeline.ErrStopped
 	switch {
-	case guard.signalled():
-		return exitError{guard.code(), nil}
 	case errors.As(err, &stopped):
 		return exitError{launch.ExitStopped, nil}
 	case err != nil:

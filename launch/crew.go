@@ -20,7 +20,8 @@ import (
 const localWorker pipeline.WorkerID = "local"
 
 // startCrew starts the run's workers, unless they come from elsewhere. It tells lost
-// of each that ends with an error, and closes left when all have ended.
+// of each that ends with an error, and closes left when all have ended, which they also do when
+// ctx is done.
 func (r *Run) startCrew(ctx context.Context, n *node, lost chan<- pipeline.WorkerLost) (left <-chan struct{}, err error) {
 	var group sync.WaitGroup
 	crew := r.env.Crew
@@ -72,6 +73,8 @@ func (r *Run) startChild(ctx context.Context, id pipeline.WorkerID) (*child, err
 		"--creds", filepath.Join(r.Dir, workerKeyFile), "--id", string(id), "--end-with-input")
 	c := exec.CommandContext(ctx, r.env.Crew.Command[0], arguments...)
 	started := &child{command: c}
+	c.Cancel = func() error { return started.stdin.Close() } // it takes its leave, or is killed
+	c.WaitDelay = leaveTime
 	if log, err := telemetry.OpenFile(r.env.FS, r.logPath(string(id))); err == nil {
 		c.Stderr, started.log = log, log
 	} else {

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -13,9 +12,11 @@ import (
 	"andrea/pipeline/runner"
 )
 
-// leaveTime is how long a worker may take to leave after the run has ended: one
-// microbatch and more.
-const leaveTime = 30 * time.Second
+// How long workers may take to leave after the run has ended.
+const (
+	finishTime = time.Second      // for the coordinator's last message to reach those that it knows
+	leaveTime  = 30 * time.Second // for a process to leave by itself: one microbatch and more
+)
 
 // Train trains: an embedded server on loopback, the coordinator in this process, and
 // the workers where the environment's crew says. The error is about starting; how
@@ -29,7 +30,11 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 	if err != nil {
 		return outcome, fmt.Errorf("starting the run %s: %w", r.Dir, err)
 	}
-	defer func() { err = errors.Join(err, n.close()) }()
+	defer func() {
+		if err := n.close(); err != nil {
+			r.warn(err) // how training ended is known
+		}
+	}()
 	n.log.Info("run started", zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
 		zap.String("engine", r.env.Engine.Class), zap.String("device", r.env.Engine.Device), zap.String("address", n.server.URL()))
 	if r.env.Serving != nil {
@@ -49,11 +54,13 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 // trainOn runs the coordinator and its crew until the coordinator's loop has ended and
 // the workers have left.
 func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
 	lost := make(chan pipeline.WorkerLost, r.Start.Workers)
 	left, err := r.startCrew(ctx, n, lost)
 	if err != nil {
+		leave()
+		<-left
 		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
 	}
 	outcome, err := runner.Coordinate(runner.CoordinatorOptions{
@@ -62,14 +69,11 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		Control: n.coordinator.control, Bulk: n.coordinator.bulk,
 		Stop: r.env.Stop, Lost: lost, Notify: r.env.Notify, Log: n.log,
 	})
-	if err != nil {
-		cancel() // no coordinator will ever end the workers
-	}
 	select {
 	case <-left:
-	case <-time.After(leaveTime):
-		n.log.Warn("workers did not leave in time", zap.Duration("waited", leaveTime))
-		cancel()
+	case <-time.After(finishTime):
+		n.log.Info("ending the workers that have not left") // they are busy, or never said hello
+		leave()
 		<-left
 	}
 	return outcome, err
