@@ -17,11 +17,12 @@ type IntentDurable struct{ Step int64 }
 
 // CheckpointWritten is the result of WriteCheckpoint.
 type CheckpointWritten struct {
-	Step    int64
-	Path    string // of its folder
-	Deleted []int  // steps whose checkpoints went
-	Worker  WorkerID
-	Err     error
+	Step     int64
+	Path     string // of its folder
+	Deleted  []int  // steps whose checkpoints went
+	Worker   WorkerID
+	Err      error
+	CopyLost bool // Err is about reading the worker's copy, not about the disk
 }
 
 // DiskFailed reports that the journal could not be written.

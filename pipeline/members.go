@@ -169,7 +169,7 @@ func (c *Coordinator) goOnWithout() []CoordinatorEffect {
 		return c.allApplied()
 	case evaluating:
 		return c.evaluate() // its windows go to the others
-	case snapshotting:
+	case snapshotting, saving:
 		return c.next()
 	}
 	return nil

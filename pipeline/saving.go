@@ -72,14 +72,21 @@ func (c *Coordinator) checkpointWritten(e CheckpointWritten) []CoordinatorEffect
 	return effects
 }
 
-// checkpointFailed ends the run, except where the worker that held the copy was lost:
-// another one then holds the state.
+// checkpointFailed ends the run when the disk is at fault. When the copy could not be read
+// the worker is, or was, lost: another one holds the state and saves it.
 func (c *Coordinator) checkpointFailed(e CheckpointWritten) []CoordinatorEffect {
-	if c.failure == nil || c.phase != saving || c.members.find(e.Worker) != nil || c.holder() == nil {
-		return c.end(fmt.Errorf("writing the checkpoint of step %d: %w", e.Step, e.Err))
+	what := fmt.Sprintf("writing the checkpoint of step %d", e.Step)
+	if !e.CopyLost {
+		return c.end(fmt.Errorf("%s: %w", what, e.Err))
 	}
 	c.saved = c.written
-	return c.next()
+	if m := c.members.find(e.Worker); m != nil {
+		return c.lost(m, fmt.Sprintf("was lost: %s: %v", what, e.Err))
+	}
+	if c.phase == saving {
+		return c.next()
+	}
+	return nil // the state in flight is saved once it is confirmed
 }
 
 // stop ends the run at the last confirmed state: a step in flight whose intent is

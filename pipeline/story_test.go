@@ -215,7 +215,7 @@ func (c *coordinatorTeller) eventOf(words []string, args arguments) (pipeline.Co
 	case "durable":
 		return pipeline.IntentDurable{Step: step}, nil
 	case "saved":
-		e := pipeline.CheckpointWritten{Step: step, Path: fmt.Sprintf("step-%d", step)}
+		e := pipeline.CheckpointWritten{Step: step, Path: fmt.Sprintf("step-%d", step), Worker: pipeline.WorkerID(args.text("worker", "w")), CopyLost: args["copy"] == "lost"}
 		if reason, failed := args["error"]; failed {
 			e.Err = errors.New(reason)
 		}

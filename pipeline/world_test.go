@@ -290,7 +290,7 @@ func (w *world) save() {
 	w.saving = nil
 	k := w.find(e.Worker)
 	if k.left && k.engine == nil {
-		w.results = append(w.results, pipeline.CheckpointWritten{Step: e.Step, Worker: e.Worker, Err: errors.New("the worker is gone")})
+		w.results = append(w.results, pipeline.CheckpointWritten{Step: e.Step, Worker: e.Worker, Err: errors.New("the worker is gone"), CopyLost: true})
 		return
 	}
 	if k.snapshot.digest != e.Digest {

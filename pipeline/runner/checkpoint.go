@@ -2,11 +2,15 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 
 	"andrea/checkpoints"
 	"andrea/pipeline"
 	"andrea/pipeline/wire"
 )
+
+// errCopyLost is a worker's copy that could not be read.
+var errCopyLost = errors.New("reading the worker's copy")
 
 // startCheckpoint writes a checkpoint beside the loop. The state machine has at most
 // one written at a time.
@@ -18,7 +22,7 @@ func (c *coordinator) startCheckpoint(e pipeline.WriteCheckpoint) {
 	manifest := c.manifest(e) // reads the journal, which belongs to the loop
 	c.background.Go(func() {
 		deleted, err := c.writeCheckpoint(e, manifest)
-		c.deliver(pipeline.CheckpointWritten{Step: e.Step, Path: c.Store.Path(int(e.Step)), Deleted: deleted, Worker: e.Worker, Err: err})
+		c.deliver(pipeline.CheckpointWritten{Step: e.Step, Path: c.Store.Path(int(e.Step)), Deleted: deleted, Worker: e.Worker, Err: err, CopyLost: errors.Is(err, errCopyLost)})
 	})
 }
 
@@ -53,7 +57,7 @@ func (c *coordinator) writeCheckpoint(e pipeline.WriteCheckpoint, m checkpoints.
 		lo, hi := c.Plan.Layout.Bucket(i)
 		bucket = bucket.cut(hi - lo)
 		if err := pullBucket(c.background.ctx, c.Bulk, subject, e.Step, i, bucket); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", errCopyLost, err)
 		}
 		if err := w.WriteBucket(bucket[wire.PartWeights], bucket[wire.PartFirstMoment], bucket[wire.PartSecondMoment]); err != nil {
 			return nil, err
