@@ -46,10 +46,11 @@ type Coordinator struct {
 	step   int64        // last confirmed
 	digest model.Digest // of state step
 
-	answers []answered   // for step+1, by lane once all are in
-	intent  Intent       // of step+1, from its decision until it is confirmed
-	state   model.Digest // reported for step+1
-	losses  []Float      // of the validation windows in state step+1, in window order
+	answers  []answered   // for step+1, by lane once all are in
+	intent   Intent       // of step+1, from its decision until it is confirmed
+	state    model.Digest // reported for step+1
+	reporter WorkerID     // of state, first
+	losses   []Float      // of the validation windows in state step+1, in window order
 
 	saved   int64 // newest step with a checkpoint, written or being written; -1: none
 	written int64 // newest step with a checkpoint on disk; -1: none

@@ -30,7 +30,7 @@ func (c *Coordinator) evaluated(m *member, msg Evaluated) []CoordinatorEffect {
 	}
 	windows, context := eval.Hi-eval.Lo, int64(c.plan.Model.Context)
 	if tokens := int64(windows) * context; len(msg.Sums) != windows || msg.Tokens != tokens {
-		return c.end(fmt.Errorf("worker %s evaluated %d windows of %d tokens in all for step %d: it was asked for %d of %d", m.id, len(msg.Sums), msg.Tokens, msg.Step, windows, tokens))
+		return c.lost(m, fmt.Sprintf("evaluated %d windows of %d tokens in all for step %d: it was asked for %d of %d", len(msg.Sums), msg.Tokens, msg.Step, windows, tokens))
 	}
 	m.unanswered = nil
 	copy(c.losses[eval.Lo:], msg.Sums)

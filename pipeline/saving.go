@@ -51,7 +51,7 @@ func (c *Coordinator) snapshotTaken(m *member, msg SnapshotTaken) []CoordinatorE
 		return nil
 	}
 	if msg.Digest != c.digest {
-		return c.end(fmt.Errorf("worker %s copied state %d with digest %s: the group's is %s: its memory or device is faulty", m.id, msg.Step, msg.Digest, c.digest))
+		return c.lost(m, fmt.Sprintf("copied state %d with digest %s: the group's is %s: its memory or device is faulty", msg.Step, msg.Digest, c.digest))
 	}
 	m.unanswered = nil
 	c.saved, c.writing = c.step, true

@@ -42,8 +42,8 @@ func (c *Coordinator) answer(m *member, a Answer) []CoordinatorEffect {
 	if c.phase != computing || !asked || a.Step != lease.Step {
 		return nil
 	}
-	if err := c.checkAnswer(m, lease, a); err != nil {
-		return c.end(err)
+	if fault := c.faultIn(a, lease); fault != "" {
+		return c.lost(m, fault) // the others hold the confirmed state
 	}
 	m.unanswered = nil
 	c.answers = append(c.answers, answered{m, a})
@@ -57,8 +57,8 @@ func (c *Coordinator) answer(m *member, a Answer) []CoordinatorEffect {
 	return c.reduce()
 }
 
-// checkAnswer refuses what no correct worker sends.
-func (c *Coordinator) checkAnswer(m *member, lease Lease, a Answer) error {
+// faultIn is what a worker did whose answer no correct one gives; empty: nothing.
+func (c *Coordinator) faultIn(a Answer, lease Lease) string {
 	lanes := c.plan.Spec.Batch.Lanes
 	sums := 0
 	if lease.whole(lanes) {
@@ -66,19 +66,19 @@ func (c *Coordinator) checkAnswer(m *member, lease Lease, a Answer) error {
 	}
 	switch {
 	case a.Lo != lease.Lo || a.Hi != lease.Hi || len(a.Lanes) != lease.Hi-lease.Lo:
-		return fmt.Errorf("worker %s answered lanes [%d, %d) with %d losses for step %d: its lease was [%d, %d)", m.id, a.Lo, a.Hi, len(a.Lanes), a.Step, lease.Lo, lease.Hi)
+		return fmt.Sprintf("answered lanes [%d, %d) with %d losses for step %d: its lease was [%d, %d)", a.Lo, a.Hi, len(a.Lanes), a.Step, lease.Lo, lease.Hi)
 	case len(a.SumSquares) != sums:
-		return fmt.Errorf("worker %s reported %d sums of squares for step %d: its lease has %d", m.id, len(a.SumSquares), a.Step, sums)
+		return fmt.Sprintf("reported %d sums of squares for step %d: its lease has %d", len(a.SumSquares), a.Step, sums)
 	case a.StateDigest != c.digest:
-		return fmt.Errorf("worker %s computed step %d from a state with digest %s: the group's is %s: its memory or device is faulty", m.id, a.Step, a.StateDigest, c.digest)
+		return fmt.Sprintf("computed step %d from a state with digest %s: the group's is %s: its memory or device is faulty", a.Step, a.StateDigest, c.digest)
 	}
 	perLane := int64(c.plan.Spec.Batch.TokensPerStep / lanes)
 	for i, l := range a.Lanes {
 		if l.Tokens != perLane {
-			return fmt.Errorf("worker %s trained on %d tokens in lane %d of step %d: the lane has %d", m.id, l.Tokens, a.Lo+i, a.Step, perLane)
+			return fmt.Sprintf("trained on %d tokens in lane %d of step %d: the lane has %d", l.Tokens, a.Lo+i, a.Step, perLane)
 		}
 	}
-	return nil
+	return ""
 }
 
 // reduce has the contributions of several workers summed.
@@ -160,7 +160,7 @@ func (c *Coordinator) newIntent(root model.Digest, sumSquares []Float) (Intent, 
 func (c *Coordinator) commit() []CoordinatorEffect {
 	c.enter(applying)
 	i := c.intent
-	c.state = model.Digest{}
+	c.state, c.reporter = model.Digest{}, ""
 	return c.members.askAll(Commit{Step: i.Step, Action: i.Action, RootDigest: i.RootDigest, Scale: i.Scale, Hyper: c.plan.Spec.hyper(i.Step)})
 }
 
@@ -171,12 +171,15 @@ func (c *Coordinator) applied(m *member, msg Applied) []CoordinatorEffect {
 		return nil
 	}
 	if commit.Action == ActionSkip && msg.Digest != c.digest {
-		return c.end(fmt.Errorf("worker %s reports a state with digest %s after step %d, which was skipped: the state before has %s: its memory or device is faulty", m.id, msg.Digest, msg.Step, c.digest))
+		return c.lost(m, fmt.Sprintf("reports a state with digest %s after step %d, which was skipped: the state before has %s: its memory or device is faulty", msg.Digest, msg.Step, c.digest))
 	}
 	if c.state != (model.Digest{}) && c.state != msg.Digest {
-		return c.end(fmt.Errorf("worker %s reports a state with digest %s after step %d: the others have %s: the memory or device of one of them is faulty", m.id, msg.Digest, msg.Step, c.state))
+		return c.end(fmt.Errorf("worker %s reports a state with digest %s after step %d: worker %s reported %s: the memory or device of one of them is faulty", m.id, msg.Digest, msg.Step, c.reporter, c.state))
 	}
-	m.unanswered, c.state = nil, msg.Digest
+	if c.state == (model.Digest{}) {
+		c.state, c.reporter = msg.Digest, m.id
+	}
+	m.unanswered = nil
 	return c.allApplied()
 }
 
