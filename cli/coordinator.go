@@ -19,7 +19,7 @@ func coordinatorCommand(o outside) *cobra.Command {
 
 The coordinator reads the dataset, keeps journal and checkpoints in the run's folder,
 and runs the NATS server that the workers connect to. It begins to train when all
-workers have joined. A run that exists is gone on with.`,
+workers have joined. A run that exists is gone on with: give its folder without a job.`,
 		Example: `  andrea coordinator --job job.yaml --run runs/big --listen 127.0.0.1:4222 --workers 2
   andrea worker --creds runs/big/worker.json          twice, each in a terminal of its own`,
 		Args: cobra.NoArgs,
@@ -59,22 +59,31 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 		show.note("serving at %s: %d workers are to join: andrea worker --creds %s", address, f.workers, keyFile)
 	}
 	environment.Crew = launch.Crew{Workers: f.workers, Elsewhere: true}
-	run, err := f.open(o, environment)
-	if err != nil {
-		return inputOrDisk(err)
-	}
-	return trainRun(o, run, guard, show)
-}
-
-// open goes on with a run that exists, or creates it.
-func (f coordinatorFlags) open(o outside, environment launch.Environment) (*launch.Run, error) {
 	exists, err := launch.Exists(o.fs, f.train.run)
 	if err != nil {
-		return nil, err
+		return inputOrDisk(fmt.Errorf("looking for the run %s: %w", f.train.run, err))
 	}
+	open, train, again := f.create, trainRun, resumeLine(f.train.run, "")
 	if exists {
-		return launch.Open(environment, f.train.run, f.train.data)
+		open, train, again = f.open, goOn, resumeLine(f.train.run, f.train.data)
 	}
+	run, err := open(o, environment)
+	if err != nil {
+		return guard.explain(inputOrDisk(err))
+	}
+	return train(o, run, guard, show, again)
+}
+
+// open opens a run that exists.
+func (f coordinatorFlags) open(_ outside, environment launch.Environment) (*launch.Run, error) {
+	if f.train.job != "" || len(f.train.set) > 0 {
+		return nil, fmt.Errorf("coordinating the run %s: it exists, and its job cannot change: leave out --job and --set, or name a new folder with --run", f.train.run)
+	}
+	return launch.Open(environment, f.train.run, f.train.data)
+}
+
+// create creates a new run.
+func (f coordinatorFlags) create(o outside, environment launch.Environment) (*launch.Run, error) {
 	spec, err := f.train.jobSpec(o.fs)
 	if err != nil {
 		return nil, err

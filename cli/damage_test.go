@@ -22,11 +22,14 @@ import (
 func (p place) here(o outside, args ...string) result {
 	p.t.Helper()
 	var stdout, stderr bytes.Buffer
-	o.stdout, o.stderr = &stdout, &stderr
+	o.stderr = &stderr
+	if o.stdout == nil {
+		o.stdout = &stdout
+	}
 	if o.fs == nil {
 		o.fs = vfs.OS
 	}
-	if o.engine.Open == nil {
+	if o.engine.Open == nil && o.engineErr == nil {
 		o.engine, o.engineErr = launch.CPU("", 1)
 	}
 	if o.signals == nil {

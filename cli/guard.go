@@ -6,7 +6,12 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
+
+// doubleTime is how long after the first signal another one is taken for its double.
+// GNU timeout signals its child and then the child's group, so one order comes twice.
+const doubleTime = 500 * time.Millisecond
 
 // guard turns signals into an orderly end: the first one cancels what is being
 // prepared, or asks the run for a checkpoint; the second ends the program at once.
@@ -19,6 +24,7 @@ type guard struct {
 	mu       sync.Mutex
 	training bool
 	first    os.Signal // nil: none has come
+	since    time.Time // when first came
 }
 
 // newGuard listens to the outside's signals until it is closed.
@@ -29,7 +35,10 @@ func newGuard(ctx context.Context, o outside) *guard {
 		for {
 			select {
 			case s := <-o.signals:
-				g.signal(o, s)
+				if g.signal(s, time.Now()) {
+					fmt.Fprintln(o.stderr, "andrea: ended at once by a second signal")
+					os.Exit(exitCode(s))
+				}
 			case <-g.done:
 				return
 			}
@@ -38,18 +47,19 @@ func newGuard(ctx context.Context, o outside) *guard {
 	return g
 }
 
-func (g *guard) signal(o outside, s os.Signal) {
+// signal takes a signal in and reports whether it is a second one, which ends the program.
+func (g *guard) signal(s os.Signal, now time.Time) (second bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.first != nil {
-		fmt.Fprintln(o.stderr, "andrea: ended at once by a second signal")
-		os.Exit(exitCode(s))
+		return now.Sub(g.since) >= doubleTime
 	}
-	g.first = s
+	g.first, g.since = s, now
 	g.cancel()
 	if g.training {
 		g.stop <- reason(s)
 	}
+	return false
 }
 
 // train says that from now on a signal stops the run; one that came before does too.

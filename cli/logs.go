@@ -42,7 +42,7 @@ shown as such and counts as a warning. With --json the lines stay as they lie in
 RUN/logs: one JSON object each.`,
 		Example: `  andrea logs demo
   andrea logs -f demo --level warn             only what may need somebody
-  andrea logs demo --process worker            one process
+  andrea logs demo --process worker-2          one process: coordinator, local, worker-1 ...
   andrea logs demo --step 100-120              what was said of these steps
   andrea logs -f demo --json | jq 'select(.msg == "step") | .loss'`,
 		Args: cobra.ExactArgs(1),
@@ -50,7 +50,7 @@ RUN/logs: one JSON object each.`,
 	}
 	flags := c.Flags()
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with new lines until the run ends")
-	flags.StringArrayVar(&f.processes, "process", nil, "only this process, such as coordinator or worker; can be repeated")
+	flags.StringArrayVar(&f.processes, "process", nil, "only this process: coordinator, local (its worker), worker-1 ...; can be repeated")
 	flags.StringVar(&f.level, "level", "debug", "the lowest level: debug, info, warn or error")
 	flags.StringVar(&f.step, "step", "", "only lines of one step, N, or of steps A-B")
 	flags.BoolVar(&f.json, "json", false, "lines as they were written, one JSON object each")
@@ -89,13 +89,7 @@ func logs(ctx context.Context, o outside, name string, f logsFlags) error {
 		write = watch.AppendJSON
 	}
 	if f.follow {
-		err = followLogs(ctx, o, dir, files, func(l watch.Line) error {
-			if !filter.Match(l) {
-				return nil
-			}
-			_, err := o.stdout.Write(write(nil, l))
-			return err
-		})
+		err = followLogs(ctx, o, dir, files, filter, write)
 	} else {
 		err = printLogs(o, files, filter, write)
 	}
@@ -119,26 +113,44 @@ func printLogs(o outside, files *logdir.Dir, filter watch.Filter, write func([]b
 	if err := errors.Join(files.Drain(emit), files.Torn(emit), out.Flush()); err != nil {
 		return err
 	}
+	return badInput(unknown(filter.Processes, files))
+}
+
+// unknown is the error that one of the processes has no log, or nil.
+func unknown(processes []string, files *logdir.Dir) error {
 	there := files.Processes()
-	for _, process := range filter.Processes {
+	for _, process := range processes {
 		if !slices.Contains(there, process) {
-			return badInput(fmt.Errorf("process %q has no log in this run: there are logs of: %s", process, strings.Join(there, ", ")))
+			return fmt.Errorf("process %q has no log in this run: there are logs of: %s", process, strings.Join(there, ", "))
 		}
 	}
 	return nil
 }
 
 // followLogs shows what there is and what comes.
-func followLogs(ctx context.Context, o outside, dir string, files *logdir.Dir, emit func(watch.Line) error) error {
+func followLogs(ctx context.Context, o outside, dir string, files *logdir.Dir, filter watch.Filter, write func([]byte, watch.Line) []byte) error {
 	guard := newGuard(ctx, o)
 	defer guard.close()
 	listener := newListener(guard.preparing, o.fs, dir)
 	defer listener.close()
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
+	looks := 0
 	follower := logdir.Follower{
-		Dir: files, Live: listener.lines, Look: ticker.C, Emit: emit,
+		Dir: files, Live: listener.lines, Look: ticker.C,
+		Emit: func(l watch.Line) error {
+			if !filter.Match(l) {
+				return nil
+			}
+			_, err := o.stdout.Write(write(nil, l))
+			return err
+		},
 		Link: func() watch.Link {
+			if looks++; looks == 2 { // now the files are listed
+				if err := unknown(filter.Processes, files); err != nil {
+					fmt.Fprintf(o.stderr, "andrea: %v: waiting for its lines\n", err)
+				}
+			}
 			link, news := listener.link()
 			if news != nil {
 				fmt.Fprintf(o.stderr, "andrea: the run cannot be asked: %v: following its files\n", news)

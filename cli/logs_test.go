@@ -76,6 +76,10 @@ func TestLogsOfACompleteRun(t *testing.T) {
 			t.Errorf("%v shows %d lines, want %d", c.args, len(got), want)
 		}
 	}
+	waited := p.run("", "logs", "-f", "demo", "--process", "worker")
+	if waited.code != 0 || waited.stdout != "" || !strings.Contains(waited.stderr, "coordinator, local") {
+		t.Errorf("following a process that there is not: exit %d\n%s%s", waited.code, waited.stdout, waited.stderr)
+	}
 	for _, msg := range []string{watch.RunStarted, watch.RunEnded} { // by which following knows its end
 		if n := count(func(m message) bool { return m.Process == watch.Coordinator && m.Msg == msg }); n != 1 {
 			t.Errorf("%d lines say %q", n, msg)

@@ -24,7 +24,8 @@ func resumeCommand(o outside) *cobra.Command {
 
 RUN is the run's folder, or its name below runs/. Steps after the checkpoint that
 the journal has recorded are computed again and must give what was recorded. The
-result has the same bits as if the run had never stopped.`,
+result has the same bits as if the run had never stopped. Where a dataset lies is part of
+the job, which never changes: give --data every time, once the dataset has moved.`,
 		Example: `  andrea resume runs/demo
   andrea resume demo --data /mnt/tokens/books-0123456789ab      the dataset has moved`,
 		Args: cobra.ExactArgs(1),
@@ -76,13 +77,18 @@ func resume(ctx context.Context, o outside, name, data string, json bool, worker
 	environment.Crew = o.crew(workers)
 	run, err := launch.Open(environment, dir, data)
 	if err != nil {
-		return inputOrDisk(err)
+		return guard.explain(inputOrDisk(err))
 	}
+	return goOn(o, run, guard, show, resumeLine(dir, data))
+}
+
+// goOn trains a run that was opened, and says from where.
+func goOn(o outside, run *launch.Run, guard *guard, show *screen, again string) error {
 	for _, d := range run.Damaged {
 		show.note("the checkpoint of step %d is passed over: %v", d.Step, d.Reason)
 	}
 	if run.Complete() {
-		show.note("the run %s is complete: all %d steps are committed", dir, run.Plan.Spec.Steps)
+		show.note("the run %s is complete: all %d steps are committed", run.Dir, run.Plan.Spec.Steps)
 		return run.Close()
 	}
 	switch last := run.Start.Journal.Last(); {
@@ -93,11 +99,11 @@ func resume(ctx context.Context, o outside, name, data string, json bool, worker
 	default:
 		show.note("going on from the checkpoint of step %d", run.Start.Step)
 	}
-	return trainRun(o, run, guard, show)
+	return trainRun(o, run, guard, show, again)
 }
 
-// trainRun trains a run to its end and says how it went.
-func trainRun(o outside, run *launch.Run, guard *guard, show *screen) error {
+// trainRun trains a run to its end and says how it went, and that again goes on with it.
+func trainRun(o outside, run *launch.Run, guard *guard, show *screen, again string) error {
 	defer frugal()()
 	show.Train(run.Plan.Spec.Steps)
 	guard.train()
@@ -109,7 +115,7 @@ func trainRun(o outside, run *launch.Run, guard *guard, show *screen) error {
 	}
 	outcome.Err = errors.Join(outcome.Err, closeErr)
 	outcome.Complete = outcome.Complete && closeErr == nil
-	show.summary(o, run, outcome)
+	show.summary(o, run, outcome, again)
 	switch {
 	case outcome.Err != nil:
 		return exitError{exitFailed, outcome.Err}

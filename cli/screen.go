@@ -38,7 +38,7 @@ func (s *screen) note(format string, args ...any) { s.Note(fmt.Sprintf(format, a
 
 // environment is what a run works with under this command.
 func (s *screen) environment(o outside, g *guard) launch.Environment {
-	return launch.Environment{FS: o.fs, Engine: o.engine, Version: version(), Notify: s.Notice, Stop: g.stop, Warn: func(err error) { s.Warn(err.Error()) }}
+	return launch.Environment{FS: o.fs, Engine: o.engine, Version: version(), Notify: s.Notice, Preparing: g.preparing, Stop: g.stop, Warn: func(err error) { s.Warn(err.Error()) }}
 }
 
 // prepared says what became of the text.
@@ -53,18 +53,36 @@ func (s *screen) prepared(r prepare.Result) {
 // sampleTokens is the length of the text that a finished run shows.
 const sampleTokens = 96
 
-// summary says how a run ended, where its checkpoint lies and what to type next.
-func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome) {
+// summary says how a run ended, where its checkpoint lies and what to type next: again.
+func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome, again string) {
 	_ = s.Close() // what could not be shown cannot be complained about either
 	if outcome.Checkpoint < 0 {
-		s.note("no checkpoint was written: nothing was trained yet")
+		s.note("no checkpoint was written: %s", begun(max(outcome.Step, run.Start.Journal.Last())))
 	} else {
 		s.note("checkpoint  %s", filepath.Join(run.Dir, "checkpoints", fmt.Sprintf("step-%08d", outcome.Checkpoint)))
 	}
 	if outcome.Complete {
 		s.sample(o, run, outcome.Checkpoint)
 	}
-	s.note("resume with %s resume %s", commandName(), run.Dir)
+	s.note("resume with %s", again)
+}
+
+// begun says what there is of a run without a checkpoint whose newest recorded step is last.
+func begun(last int64) string {
+	if last == 0 {
+		return "nothing was trained yet"
+	}
+	return fmt.Sprintf("resume begins at step 0; steps 1 to %d are recorded and computed again", last)
+}
+
+// resumeLine is the command that goes on with a run; data is where its dataset lies, empty:
+// where its job says.
+func resumeLine(dir, data string) string {
+	line := commandName() + " resume " + dir
+	if data != "" {
+		line += " --data " + data
+	}
+	return line
 }
 
 // sample shows what the trained model writes.

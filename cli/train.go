@@ -137,10 +137,10 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	environment.Crew = o.crew(f.workers)
 	run, err := launch.Create(environment, dir, spec)
 	if err != nil {
-		return inputOrDisk(err)
+		return guard.explain(inputOrDisk(err))
 	}
 	show.note("%s", strings.TrimSpace(string(run.Plan.Spec.Marshal())))
-	return trainRun(o, run, guard, show)
+	return trainRun(o, run, guard, show, resumeLine(dir, ""))
 }
 
 // prepare makes spec name a dataset: the one that was given, or tokens made of text.

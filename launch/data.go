@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 
@@ -52,19 +51,19 @@ func readTokenizer(set *arrowfile.Dataset) (*Data, error) {
 // plan checks a job against the dataset it names, all of which it reads: a flipped bit
 // would else be trained on. The path is made absolute, so that
 // the run can be resumed from any folder.
-func plan(fsys vfs.FS, spec pipeline.JobSpec) (*pipeline.Plan, *Data, error) {
+func plan(env Environment, spec pipeline.JobSpec) (*pipeline.Plan, *Data, error) {
 	path, err := filepath.Abs(spec.Data.Path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the dataset %s: %w", spec.Data.Path, err)
 	}
-	data, err := OpenData(fsys, path)
+	data, err := OpenData(env.FS, path)
 	if err != nil {
 		return nil, nil, err
 	}
 	spec.Data.Path = path
 	p, err := pipeline.NewPlan(spec, data.Info)
 	if err == nil { // else the cheaper check has failed
-		err = data.VerifySums(context.Background())
+		err = data.VerifySums(env.preparing())
 	}
 	if err != nil {
 		_ = data.Close()

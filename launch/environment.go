@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 
 	"andrea/cpuengine"
@@ -20,6 +21,9 @@ type Environment struct {
 	// Warn is told what does not end the run, such as a log that cannot be written; nil:
 	// nobody is told.
 	Warn func(error)
+	// Preparing, when it is done, ends Create and Open, which read the whole dataset; nil:
+	// nothing does.
+	Preparing context.Context
 	// Stop carries a reason to end the run at the last confirmed state.
 	Stop <-chan string
 	// Crew says who computes.
@@ -46,6 +50,14 @@ type Engine struct {
 	// Open allocates an engine for microbatches of so many windows and so many
 	// gradient slots.
 	Open func(c model.Config, microbatch, slots int) (model.Engine, error)
+}
+
+// preparing is Preparing, or a context that is never done.
+func (e Environment) preparing() context.Context {
+	if e.Preparing == nil {
+		return context.Background()
+	}
+	return e.Preparing
 }
 
 // CPU is the engine of this machine's processors. path names an instruction set,

@@ -30,7 +30,7 @@ type Run struct {
 // Create checks the job, whose data.path is a dataset, and makes the folder of a new
 // run. Nothing is written when anything is wrong with the job.
 func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
-	p, data, err := plan(env.FS, spec)
+	p, data, err := plan(env, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func Open(env Environment, dir, dataPath string) (*Run, error) {
 	if dataPath != "" {
 		spec.Data.Path = dataPath
 	}
-	p, data, err := plan(env.FS, spec)
+	p, data, err := plan(env, spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, jobFile), err)
 	}

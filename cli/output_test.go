@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// fullDevice takes nothing, as /dev/full does.
+type fullDevice struct{}
+
+func (fullDevice) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A result that cannot be written is a failure, not the user's input.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	p := trained(t, 1)
+	run := p.dir + "/runs/demo"
+	for _, args := range [][]string{
+		{"status", run}, {"status", run, "--json"}, {"logs", run}, {"logs", "-f", run}, {"train", "--print-job"},
+		{"checkpoints", "list", run}, {"model", "describe", "12m"},
+	} {
+		if r := p.here(outside{stdout: fullDevice{}}, args...); r.code != 1 || !strings.Contains(r.stderr, "no space left") {
+			t.Errorf("%v: exit %d\n%s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// Without an engine the commands that need one fail, which is not the user's input either.
+func TestNoEngine(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	for _, args := range [][]string{{"train", "--text", p.dir + "/text"}, {"resume", p.dir}, {"worker"}} {
+		if r := p.here(outside{engineErr: errors.New("no such engine")}, args...); r.code != 1 || !strings.Contains(r.stderr, "no such engine") {
+			t.Errorf("%v: exit %d\n%s", args, r.code, r.stderr)
+		}
+	}
+}

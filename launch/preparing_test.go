@@ -1,0 +1,27 @@
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"andrea/launch"
+	"andrea/pipeline"
+	"andrea/vfs"
+)
+
+// Reading the dataset can be interrupted, and leaves nothing behind.
+func TestPreparingARunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	dir := filepath.Join(t.TempDir(), "tiny")
+	env := launch.Environment{FS: vfs.OS, Version: "test", Preparing: ctx, Notify: func(pipeline.Notice) {}}
+	if _, err := launch.Create(env, dir, tinyJob(t, tinyDataset(t))); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder is left: %v", err)
+	}
+}
