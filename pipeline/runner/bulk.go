@@ -13,36 +13,45 @@ import (
 
 // How a bulk request is repeated.
 const (
-	pullTimeout = 10 * time.Second
-	pullTries   = 5
+	pullTimeout  = 10 * time.Second // of one try
+	pullPatience = 15 * time.Second // no try begins later than this after the first
+	pullStep     = 200 * time.Millisecond
+	pullLongest  = time.Second // between two tries
 )
 
-// pull asks for bulk data until it arrives whole, the other side refuses, or the
-// tries are used up.
-func pull(ctx context.Context, bus transport.Bus, subject string, request []byte) (payload []byte, err error) {
-	for try := range pullTries {
-		if payload, err = pullOnce(ctx, bus, subject, request); err == nil {
-			return payload, nil
+// pull asks for bulk data and decodes it, until it arrives whole, it is known that asking
+// again does not help, or the other side has had time enough to come back. decode may keep
+// the payload.
+func pull(ctx context.Context, bus transport.Bus, subject string, request []byte, decode func(payload []byte) error) (err error) {
+	began := time.Now()
+	for pause := pullStep; ; pause = min(pause+pullStep, pullLongest) {
+		if err = pullOnce(ctx, bus, subject, request, decode); err == nil {
+			return nil
 		}
-		var refusal wire.Refusal
-		if ctx.Err() != nil || errors.As(err, &refusal) {
-			break
-		}
-		if err := wait(ctx, time.Duration(try+1)*200*time.Millisecond); err != nil {
-			break
+		if ctx.Err() != nil || final(err) || time.Since(began)+pause > pullPatience || wait(ctx, pause) != nil {
+			return fmt.Errorf("asking %s for %s: %w", subject, request, err)
 		}
 	}
-	return nil, fmt.Errorf("asking %s for %s: %w", subject, request, err)
 }
 
-func pullOnce(ctx context.Context, bus transport.Bus, subject string, request []byte) ([]byte, error) {
+// final reports that asking again does not help.
+func final(err error) bool {
+	var refusal wire.Refusal
+	return errors.As(err, &refusal) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrDenied) || errors.Is(err, transport.ErrTooLarge)
+}
+
+func pullOnce(ctx context.Context, bus transport.Bus, subject string, request []byte, decode func([]byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	reply, err := bus.Request(ctx, subject, request)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return wire.DecodeReply(reply)
+	payload, err := wire.DecodeReply(reply)
+	if err != nil {
+		return err
+	}
+	return decode(payload)
 }
 
 // wait returns nil after d, or the context's error.
@@ -91,11 +100,8 @@ func pullPart(ctx context.Context, bus transport.Bus, subject string, step int64
 	for offset := 0; offset < len(dst); offset += wire.ChunkElements {
 		chunk := dst[offset:min(offset+wire.ChunkElements, len(dst))]
 		request := wire.EncodeRequest(wire.StateRequest{Step: step, Bucket: bucket, Part: part, Offset: offset})
-		payload, err := pull(ctx, bus, subject, request)
+		err := pull(ctx, bus, subject, request, func(payload []byte) error { return wire.Floats(chunk, payload) })
 		if err != nil {
-			return err
-		}
-		if err := wire.Floats(chunk, payload); err != nil {
 			return err
 		}
 	}

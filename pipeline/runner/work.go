@@ -235,11 +235,11 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 // fetch pulls windows and returns them as one batch.
 func (w *worker) fetch(r wire.TokensRequest, windows int) (model.Batch, error) {
 	context := w.config.Context
-	payload, err := pull(w.pulls, w.Bulk, wire.Tokens(w.Run, w.generation.Load()), wire.EncodeRequest(r))
-	if err != nil {
-		return model.Batch{}, err
-	}
-	rows, err := arrowfile.DecodeWindows(payload, windows, context+1, w.config.Vocab)
+	var rows [][]uint32
+	err := pull(w.pulls, w.Bulk, wire.Tokens(w.Run, w.generation.Load()), wire.EncodeRequest(r), func(payload []byte) (err error) {
+		rows, err = arrowfile.DecodeWindows(payload, windows, context+1, w.config.Vocab)
+		return err
+	})
 	if err != nil {
 		return model.Batch{}, err
 	}
