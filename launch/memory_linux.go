@@ -13,10 +13,28 @@ import (
 func availableMemory() int64 {
 	available := meminfo("MemAvailable:")
 	limit, used := number("/sys/fs/cgroup/memory.max"), number("/sys/fs/cgroup/memory.current")
+	if stat, err := os.ReadFile("/sys/fs/cgroup/memory.stat"); err == nil {
+		used = max(0, used-inactiveFile(string(stat)))
+	}
 	if limit > 0 && (available == 0 || limit-used < available) {
 		return max(1, limit-used)
 	}
 	return available
+}
+
+// inactiveFile is how many bytes of a control group's memory are file contents that the system lets
+// go of before anything else; stat is its memory.stat. 0: not known.
+func inactiveFile(stat string) int64 {
+	for line := range strings.Lines(stat) {
+		if text, found := strings.CutPrefix(line, "inactive_file "); found {
+			n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return max(0, n)
+		}
+	}
+	return 0
 }
 
 // meminfo is a line of /proc/meminfo in bytes.
