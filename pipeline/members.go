@@ -151,19 +151,17 @@ func (c *Coordinator) joined(m *member, msg Joined) []CoordinatorEffect {
 func (c *Coordinator) lost(m *member, what string) []CoordinatorEffect {
 	err := fmt.Errorf("worker %s %s", m.id, what)
 	c.members = c.members.without(m)
-	if c.failure == nil {
-		c.failure = err
-	}
+	c.fail(err)
 	return append([]CoordinatorEffect{m.tell(Finish{Reason: err.Error()})}, c.goOnWithout()...)
 }
 
 // goOnWithout is what follows the loss of a member.
 func (c *Coordinator) goOnWithout() []CoordinatorEffect {
-	if c.members.joined() == 0 {
-		return c.end(nil)
+	if c.phase == waiting || c.members.joined() == 0 {
+		return c.end(nil) // nothing has been trained, or nobody holds it
 	}
 	switch c.phase {
-	case waiting, computing, reducing:
+	case computing, reducing:
 		return c.giveUp()
 	case applying:
 		return c.allApplied()

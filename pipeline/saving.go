@@ -107,8 +107,15 @@ func (c *Coordinator) stop(reason string) []CoordinatorEffect {
 
 // abandon ends the run with an error, after a checkpoint of the state before it.
 func (c *Coordinator) abandon(err error) []CoordinatorEffect {
-	c.failure = err
+	c.fail(err)
 	return c.giveUp()
+}
+
+// fail makes the run end with an error, the first one: what follows comes of it.
+func (c *Coordinator) fail(err error) {
+	if c.failure == nil {
+		c.failure = err
+	}
 }
 
 // giveUp forgets the step in flight and does what follows the last confirmed state.
