@@ -39,8 +39,8 @@ func TestOpeningRefusesBadOptions(t *testing.T) {
 }
 
 func TestAllFaultsOfTheOptionsAreListed(t *testing.T) {
-	_, err := Bytes(small(), Options{Threads: -3})
-	for _, want := range []string{"microbatch is 0", "slots is 0", "threads is -3"} {
+	_, err := Bytes(small(), Options{Slots: -1, Threads: -3})
+	for _, want := range []string{"microbatch is 0", "slots is -1: must be between 0 and 64", "threads is -3: must be between 1 and 256"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

@@ -23,31 +23,36 @@ const (
 // is copied here first, and its keys and values transposed where a product reads them
 // as columns: then no product packs them again.
 type tileScratch struct {
-	scores  []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
+	scores []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
+	factor []float32 // [1] a single exponential
+	q      []float32 // [T,head_dim] scaled queries
+	sum    []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
+	v      []float32 // [keyTile,head_dim] values of one tile of keys
+	kt     []float32 // [head_dim,tileStride] keys of one tile, transposed
+
+	// Of the backward pass, else nil.
 	dscores []float32 // [queryTile,tileStride] gradient of the scores
-	factor  []float32 // [1] a single exponential
 	delta   []float32 // [T] dmixed·mixed of every query of a head
-
-	q, g []float32 // [T,head_dim] scaled queries; backward: gradient of the output
-	sum  []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
-
-	// Of one tile of keys.
-	k, v   []float32 // [keyTile,head_dim]
-	kt, vt []float32 // [head_dim,tileStride] the same transposed
-	dk, dv []float32 // [keyTile,head_dim] their gradients
+	g       []float32 // [T,head_dim] gradient of the output
+	k       []float32 // [keyTile,head_dim] keys of one tile
+	vt      []float32 // [head_dim,tileStride] values of one tile, transposed
+	dk, dv  []float32 // [keyTile,head_dim] gradients of one tile
 }
 
-func newTileScratch(a *arena, c model.Config) tileScratch {
+func newTileScratch(a *arena, c model.Config, backward bool) tileScratch {
 	head, tile, transposed := c.Context*c.HeadDim(), keyTile*c.HeadDim(), c.HeadDim()*tileStride
-	return tileScratch{
-		scores:  a.floats(queryTile * tileStride),
-		dscores: a.floats(queryTile * tileStride),
-		factor:  a.floats(1),
-		delta:   a.floats(c.Context),
-		q:       a.floats(head), g: a.floats(head), sum: a.floats(head),
-		k: a.floats(tile), v: a.floats(tile), dk: a.floats(tile), dv: a.floats(tile),
-		kt: a.floats(transposed), vt: a.floats(transposed),
+	s := tileScratch{
+		scores: a.floats(queryTile * tileStride),
+		factor: a.floats(1),
+		q:      a.floats(head), sum: a.floats(head),
+		v: a.floats(tile), kt: a.floats(transposed),
 	}
+	if backward {
+		s.dscores, s.delta = a.floats(queryTile*tileStride), a.floats(c.Context)
+		s.g, s.k, s.vt = a.floats(head), a.floats(tile), a.floats(transposed)
+		s.dk, s.dv = a.floats(tile), a.floats(tile)
+	}
+	return s
 }
 
 // attention is causal multi-head attention, all heads in one call. The task fields

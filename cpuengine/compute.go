@@ -10,6 +10,11 @@ import (
 // errClosed answers every call after Close.
 var errClosed = errors.New("calling the CPU engine: it is closed: open another")
 
+// errInference answers what needs gradients or moments when the engine has none.
+func errInference(what string) error {
+	return fmt.Errorf("%s: the engine was opened with 0 slots, for inference alone, and has neither gradients nor moments: open it with a slot or more", what)
+}
+
 // Eval returns the loss of a microbatch, forward only.
 func (e *Engine) Eval(b model.Batch) (model.Loss, error) {
 	if err := e.checkBatch(b); err != nil {
@@ -59,6 +64,9 @@ func (e *Engine) checkBatch(b model.Batch) error {
 func (e *Engine) checkSlot(slot int) error {
 	if e.closed {
 		return errClosed
+	}
+	if !e.options.trains() {
+		return errInference(fmt.Sprintf("choosing gradient slot %d", slot))
 	}
 	if slot < 0 || slot >= len(e.slots) {
 		return fmt.Errorf("choosing a gradient slot: slot %d: the engine has slots 0 to %d", slot, len(e.slots)-1)

@@ -27,7 +27,8 @@ type layerCache struct {
 
 // Begin forgets what was read, reads 1 to context tokens and writes the logits [V] of
 // what follows them into dst. The first call allocates the keys and values of a whole
-// context, n_layer·T·2·d_model floats, which stay until Close.
+// context, n_layer·T·2·d_model floats, which stay until Close and are no part of Bytes,
+// the memory that New allocates.
 func (e *Engine) Begin(tokens []uint32, dst []float32) error {
 	if err := e.checkPrompt(tokens, dst); err != nil {
 		return err
@@ -89,17 +90,19 @@ func newDecoder(e *Engine) *decoder {
 	return d
 }
 
-// begin runs the forward pass of training, which leaves the keys and values of every
-// layer behind.
+// begin runs the forward pass, all layers in the activations of the first, and keeps the
+// keys and values of each.
 func (d *decoder) begin(tokens []uint32, dst []float32) {
 	n := len(tokens)
 	d.watch.start()
 	inputs := d.prompt[:n+1]
 	copy(inputs, tokens) // the last one is a target, which nothing reads here
-	d.forward(model.Batch{Windows: 1, T: n, Tokens: inputs}, func(layer int) int { return layer })
+	batch, act := model.Batch{Windows: 1, T: n, Tokens: inputs}, &d.mem.layers[0]
+	d.embed(batch)
 	for l := range d.layers {
+		d.layerForward(batch, &d.params.layers[l], act)
 		for i := range n {
-			d.keep(l, i, d.mem.layers[l].qkv[i*3*d.config.DModel:])
+			d.keep(l, i, act.qkv[i*3*d.config.DModel:])
 		}
 	}
 	d.length = n

@@ -20,9 +20,13 @@ const (
 
 // Options are what New needs besides the model. None of them changes a bit of what
 // the engine computes.
+//
+// Without slots the engine serves inference alone: Eval, Logits, Begin and Next. It holds
+// the weights but neither moments nor gradients nor what only the backward pass needs,
+// and refuses the calls that do.
 type Options struct {
 	Microbatch int    // most windows of one batch, 1 to MaxMicrobatch
-	Slots      int    // gradients held at a time, 1 to MaxSlots; model.Slots(lanes) for a tree
+	Slots      int    // gradients held at a time, 0 to MaxSlots; model.Slots(lanes) for a tree
 	Threads    int    // workers, up to MaxThreads; 0: as many as Go uses (GOMAXPROCS)
 	Path       string // instruction set: "avx512", "avx2", "portable"; "": the fastest this machine has
 }
@@ -36,10 +40,10 @@ type Engine struct {
 	info    model.Info
 
 	params    weights
-	m, v      []float32
+	m, v      []float32 // nil without slots
 	slots     []weights
 	mem       *memory
-	optimizer *optimizer
+	optimizer *optimizer // nil without slots
 	embedding *embedding
 	norm      *norm
 	attention *attention
@@ -78,6 +82,9 @@ func bytesOf(c model.Config, o Options) int64 {
 	return kernel.FloatsBytes(count.used) + losses + prompt + packing
 }
 
+// trains reports whether the engine holds gradients.
+func (o Options) trains() bool { return o.Slots > 0 }
+
 // check lists the faults of the options and settles the number of threads.
 func (o Options) check(c model.Config) (Options, error) {
 	if err := c.Validate(); err != nil {
@@ -88,11 +95,11 @@ func (o Options) check(c model.Config) (Options, error) {
 	}
 	var errs []error
 	for _, f := range []struct {
-		name       string
-		value, max int
-	}{{"microbatch", o.Microbatch, MaxMicrobatch}, {"slots", o.Slots, MaxSlots}, {"threads", o.Threads, MaxThreads}} {
-		if f.value < 1 || f.value > f.max {
-			errs = append(errs, fmt.Errorf("opening the CPU engine: %s is %d: must be between 1 and %d", f.name, f.value, f.max))
+		name            string
+		value, min, max int
+	}{{"microbatch", o.Microbatch, 1, MaxMicrobatch}, {"slots", o.Slots, 0, MaxSlots}, {"threads", o.Threads, 1, MaxThreads}} {
+		if f.value < f.min || f.value > f.max {
+			errs = append(errs, fmt.Errorf("opening the CPU engine: %s is %d: must be between %d and %d", f.name, f.value, f.min, f.max))
 		}
 	}
 	if len(errs) == 0 {
@@ -148,7 +155,9 @@ func (e *Engine) wire() {
 	e.act = newActivation(e.device, c.Activation)
 	e.prompt = make([]uint32, c.Context+1)
 	e.entropy = newCrossEntropy(e.device, c.Vocab, make([]float64, e.options.Microbatch*c.Context))
-	e.optimizer = newOptimizer(e)
+	if e.options.trains() {
+		e.optimizer = newOptimizer(e)
+	}
 }
 
 // Info says what the engine is.

@@ -25,13 +25,22 @@ func (e *Engine) logits(tokens []uint32, position int, dst []float32) {
 // forward leaves the residual stream after the last layer in mem.x. Layer l keeps
 // its activations in mem.layers[keep(l)].
 func (e *Engine) forward(b model.Batch, keep func(layer int) int) {
+	e.embed(b)
+	for l := range e.params.layers {
+		e.layerForward(b, &e.params.layers[l], &e.mem.layers[keep(l)])
+	}
+}
+
+// embed starts the residual stream in mem.x.
+func (e *Engine) embed(b model.Batch) {
 	e.embedding.forward(b, &e.params, e.mem.x, e.mem.embedded, e.mem.embedInverse)
 	e.watch.mark(&e.watch.parts.Pointwise)
-	for l := range e.params.layers {
-		w, act := &e.params.layers[l], &e.mem.layers[keep(l)]
-		e.attentionForward(b, w, act)
-		e.mlpForward(b.Windows*b.T, w, act)
-	}
+}
+
+// layerForward takes mem.x through one layer.
+func (e *Engine) layerForward(b model.Batch, w *layerWeights, act *layerActivations) {
+	e.attentionForward(b, w, act)
+	e.mlpForward(b.Windows*b.T, w, act)
 }
 
 // attentionForward is x = x + wo · attention(norm(x)).

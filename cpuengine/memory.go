@@ -18,10 +18,8 @@ type layerActivations struct {
 
 // memory is everything an engine allocates but what package kernel packs into.
 type memory struct {
-	params, m, v []float32   // flat vectors of the layout
-	slots        [][]float32 // flat gradients
-
-	layers []layerActivations // one per layer
+	params []float32          // flat vector of the layout
+	layers []layerActivations // one per layer; without training a single one
 
 	x            []float32 // [R,d] residual stream
 	embedded     []float32 // [R,d] output of embed_norm; nil when it is off
@@ -31,24 +29,28 @@ type memory struct {
 	active       []float32 // [R,4d] act(hidden)
 	logits       []float32 // [headRows,V] one block of rows
 
-	dx      []float32 // [R,d] gradient of the residual stream
-	dnormed []float32 // [R,d] gradient of the output of a norm
-	wide    []float32 // [R,4d] gradient of hidden; later of qkv [R,3d] and mixed [R,d]
-
 	tiles []tileScratch // one per worker
+
+	// Of training, else nil.
+	m, v    []float32   // flat vectors of the layout
+	slots   [][]float32 // flat gradients
+	dx      []float32   // [R,d] gradient of the residual stream
+	dnormed []float32   // [R,d] gradient of the output of a norm
+	wide    []float32   // [R,4d] gradient of hidden; later of qkv [R,3d] and mixed [R,d]
 }
 
 // place hands out the memory of an engine; c and o are valid, o.Threads is set.
 func place(a *arena, c model.Config, o Options) *memory {
-	size := model.NewLayout(c).Size
-	d, rows := c.DModel, o.Microbatch*c.Context
+	d, rows, layers := c.DModel, o.Microbatch*c.Context, 1
 	mem := &memory{
-		params: a.floats(size), m: a.floats(size), v: a.floats(size),
+		params: a.floats(model.NewLayout(c).Size),
 		x:      a.floats(rows * d),
 		active: a.floats(rows * 4 * d),
 		logits: a.floats(min(rows, headRows) * c.Vocab),
-		dx:     a.floats(rows * d), dnormed: a.floats(rows * d),
-		wide: a.floats(rows * 4 * d),
+	}
+	if o.trains() {
+		layers = c.NLayer
+		mem.placeTraining(a, c, o)
 	}
 	if c.EmbedNorm {
 		mem.embedded, mem.embedInverse = a.floats(rows*d), a.floats(rows)
@@ -57,10 +59,7 @@ func place(a *arena, c model.Config, o Options) *memory {
 	if c.FinalNorm {
 		mem.final, mem.finalInverse = a.floats(rows*d), a.floats(rows)
 	}
-	for range o.Slots {
-		mem.slots = append(mem.slots, a.floats(size))
-	}
-	for range c.NLayer {
+	for range layers {
 		mem.layers = append(mem.layers, layerActivations{
 			normed1: a.floats(rows * d), inverse1: a.floats(rows),
 			qkv: a.floats(rows * 3 * d), mixed: a.floats(rows * d),
@@ -70,7 +69,18 @@ func place(a *arena, c model.Config, o Options) *memory {
 		})
 	}
 	for range o.Threads {
-		mem.tiles = append(mem.tiles, newTileScratch(a, c))
+		mem.tiles = append(mem.tiles, newTileScratch(a, c, o.trains()))
 	}
 	return mem
+}
+
+// placeTraining hands out what only training needs, but for the tiles'.
+func (mem *memory) placeTraining(a *arena, c model.Config, o Options) {
+	size := model.NewLayout(c).Size
+	d, rows := c.DModel, o.Microbatch*c.Context
+	mem.m, mem.v = a.floats(size), a.floats(size)
+	for range o.Slots {
+		mem.slots = append(mem.slots, a.floats(size))
+	}
+	mem.dx, mem.dnormed, mem.wide = a.floats(rows*d), a.floats(rows*d), a.floats(rows*4*d)
 }

@@ -38,25 +38,27 @@ func TestAStepAllocatesNothing(t *testing.T) {
 func TestBytesIsWhatNewAllocates(t *testing.T) {
 	c := small()
 	c.DModel, c.NLayer, c.Context, c.FinalNorm = 96, 4, 512, true
-	o := Options{Microbatch: 3, Slots: 4, Threads: 2}
-	want, err := Bytes(c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	e, err := New(c, o)
-	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	got := int64(after.TotalAlloc - before.TotalAlloc)
-	if got > want || got < want-2<<20 {
-		t.Errorf("New allocated %d bytes, Bytes says %d", got, want)
-	}
-	if e.Info().Bytes != want {
-		t.Errorf("Info says %d bytes, Bytes %d", e.Info().Bytes, want)
+	for _, slots := range []int{0, 4} {
+		o := Options{Microbatch: 3, Slots: slots, Threads: 2}
+		want, err := Bytes(c, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		e, err := New(c, o)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		got := int64(after.TotalAlloc - before.TotalAlloc)
+		if got > want || got < want-2<<20 {
+			t.Errorf("%d slots: New allocated %d bytes, Bytes says %d", slots, got, want)
+		}
+		if e.Info().Bytes != want {
+			t.Errorf("%d slots: Info says %d bytes, Bytes %d", slots, e.Info().Bytes, want)
+		}
 	}
 }
 

@@ -82,8 +82,8 @@ func addAttention(ops *enginetest.Ops, dev *device) {
 		tiles := make([]tileScratch, dev.pool.Workers())
 		for i := range tiles {
 			var count arena
-			newTileScratch(&count, c)
-			tiles[i] = newTileScratch(newArena(count.used), c)
+			newTileScratch(&count, c, true)
+			tiles[i] = newTileScratch(newArena(count.used), c, true)
 		}
 		rows := h.Windows * h.T
 		act := &layerActivations{

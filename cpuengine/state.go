@@ -1,9 +1,22 @@
 package cpuengine
 
-import "andrea/model"
+import (
+	"fmt"
 
-// Load sets a bucket's weights and moments.
+	"andrea/model"
+)
+
+// Load sets a bucket's weights and moments. Without slots the moments are not looked at
+// and may be nil.
 func (e *Engine) Load(bucket int, params, m, v []float32) error {
+	if !e.options.trains() {
+		lo, _, err := e.checkBucket(bucket, params)
+		if err != nil {
+			return err
+		}
+		copy(e.params.flat[lo:], params)
+		return nil
+	}
 	lo, _, err := e.checkBucket(bucket, params, m, v)
 	if err != nil {
 		return err
@@ -14,9 +27,10 @@ func (e *Engine) Load(bucket int, params, m, v []float32) error {
 	return nil
 }
 
-// Save copies a bucket's weights and moments into the caller's slices.
+// Save copies a bucket's weights and moments into the caller's slices. Without slots
+// there are no moments to save, which is an error.
 func (e *Engine) Save(bucket int, params, m, v []float32) error {
-	lo, _, err := e.checkBucket(bucket, params, m, v)
+	lo, _, err := e.checkState("saving the state", bucket, params, m, v)
 	if err != nil {
 		return err
 	}
@@ -24,6 +38,14 @@ func (e *Engine) Save(bucket int, params, m, v []float32) error {
 	copy(m, e.m[lo:])
 	copy(v, e.v[lo:])
 	return nil
+}
+
+// checkState is checkBucket for what needs a bucket's moments.
+func (e *Engine) checkState(what string, bucket int, slices ...[]float32) (lo, hi int, err error) {
+	if lo, hi, err = e.checkBucket(bucket, slices...); err == nil && !e.options.trains() {
+		err = errInference(fmt.Sprintf("%s of bucket %d", what, bucket))
+	}
+	return lo, hi, err
 }
 
 // gradient returns a bucket of a slot.
@@ -78,7 +100,7 @@ func (e *Engine) GradDigest(slot, bucket int) (model.Digest, error) {
 
 // StateDigest returns the digest of a bucket's weights and moments.
 func (e *Engine) StateDigest(bucket int) (model.Digest, error) {
-	lo, hi, err := e.checkBucket(bucket)
+	lo, hi, err := e.checkState("taking the digest of the state", bucket)
 	if err != nil {
 		return model.Digest{}, err
 	}

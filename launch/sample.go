@@ -70,10 +70,10 @@ func newAuthor(env Environment, store *dirstore.Store, reader *dirstore.Reader) 
 	if a.tokenizer, err = tokenizer.Parse(reader.Tokenizer()); err != nil {
 		return nil, fmt.Errorf("reading the tokenizer of %s: %w", a.Dir, err)
 	}
-	if a.engine, err = env.Engine.Open(m.Model, 1, 1); err != nil {
+	if a.engine, err = env.Engine.Open(m.Model, 1, 0); err != nil {
 		return nil, err
 	}
-	if err := load(a.engine, m.Model, reader); err != nil {
+	if err := loadWeights(a.engine, m.Model, reader); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
 	}
 	return a, nil
@@ -116,8 +116,9 @@ func Sample(ctx context.Context, env Environment, dir string, step int64, s Samp
 	return string(raw), err
 }
 
-// load puts a checkpoint's state into an engine.
-func load(engine model.Engine, config model.Config, reader *dirstore.Reader) error {
+// loadWeights puts a checkpoint's weights into an engine without slots. The moments are
+// read to verify the bucket with them.
+func loadWeights(engine model.Engine, config model.Config, reader *dirstore.Reader) error {
 	layout := model.NewLayout(config)
 	params, m, v := make([]float32, model.BucketSize), make([]float32, model.BucketSize), make([]float32, model.BucketSize)
 	for i := range layout.Buckets() {
@@ -126,7 +127,7 @@ func load(engine model.Engine, config model.Config, reader *dirstore.Reader) err
 		if err := reader.Bucket(i, params[:n], m[:n], v[:n]); err != nil {
 			return err
 		}
-		if err := engine.Load(i, params[:n], m[:n], v[:n]); err != nil {
+		if err := engine.Load(i, params[:n], nil, nil); err != nil {
 			return err
 		}
 	}
