@@ -21,7 +21,7 @@ type run struct {
 	again  int64 // of them computed again
 	tokens int64
 	time   float64   // seconds
-	recent []float64 // seconds of the newest steps
+	recent []float64 // seconds of the newest steps of this run
 	val    *pipeline.Float
 	curve  curve
 
@@ -33,20 +33,27 @@ func (r *run) add(done pipeline.StepDone) {
 	record := done.Record
 	r.last = done
 	r.seen++
-	if done.Again {
-		r.again++
-	}
 	r.tokens += record.Tokens
 	r.time += record.Seconds
-	if len(r.recent) == recentSteps {
-		r.recent = slices.Delete(r.recent, 0, 1)
+	if done.Again {
+		r.again++
+	} else {
+		r.took(record.Seconds)
 	}
-	r.recent = append(r.recent, record.Seconds)
 	if record.ValLoss != nil {
 		r.val = record.ValLoss
 	}
 	r.smooth(float64(record.Loss))
 	r.curve.add(record)
+}
+
+// took remembers the time of a step in seconds, for the ETA. A step that is computed again
+// has the time of an earlier run.
+func (r *run) took(seconds float64) {
+	if len(r.recent) == recentSteps {
+		r.recent = slices.Delete(r.recent, 0, 1)
+	}
+	r.recent = append(r.recent, seconds)
 }
 
 // smooth takes a loss into the exponential moving average, whose weights of 0.1·0.9^age are divided by

@@ -30,7 +30,7 @@ type Report struct {
 	Last *pipeline.CommitRecord `json:"last"`
 	// Validation is the newest record that carries a validation loss; nil when there is none.
 	Validation *pipeline.CommitRecord `json:"validation"`
-	ETASeconds pipeline.Float         `json:"eta_seconds"` // NaN before the first step of this generation
+	ETASeconds pipeline.Float         `json:"eta_seconds"` // NaN before the first step that this generation records
 	Checkpoint int64                  `json:"checkpoint"`  // newest step with one on disk; -1: none
 }
 
@@ -62,7 +62,7 @@ func AskStatus(ctx context.Context, bus transport.Bus, run string) (Report, erro
 // moment, also while the loop waits for the disk.
 type board struct {
 	report Report
-	recent []float64 // seconds of the newest steps of this generation
+	recent []float64 // seconds of the newest steps that this generation recorded
 	shown  atomic.Pointer[Report]
 }
 
@@ -117,14 +117,21 @@ func (b *board) note(n pipeline.Notice, s pipeline.Status) {
 		if n.Record.ValLoss != nil {
 			b.report.Validation = &n.Record
 		}
-		if len(b.recent) == recentSteps {
-			b.recent = slices.Delete(b.recent, 0, 1)
+		if !n.Again { // its seconds are those of an earlier run
+			b.took(n.Record.Seconds)
 		}
-		b.recent = append(b.recent, n.Record.Seconds)
 	case pipeline.CheckpointSaved:
 		b.report.Checkpoint = n.Step
 	}
 	b.show(s)
+}
+
+// took remembers the time of a step, in seconds.
+func (b *board) took(seconds float64) {
+	if len(b.recent) == recentSteps {
+		b.recent = slices.Delete(b.recent, 0, 1)
+	}
+	b.recent = append(b.recent, seconds)
 }
 
 // show puts the report where requests find it.

@@ -105,6 +105,20 @@ func TestRemainingTimeForgetsOldSteps(t *testing.T) {
 	}
 }
 
+// A step that is computed again has the seconds of an earlier run, maybe on another machine.
+func TestRemainingTimeLeavesOutStepsComputedAgain(t *testing.T) {
+	var b board
+	b.begin("demo", 1, pipeline.Start{})
+	b.note(pipeline.StepDone{Record: record(1, 50, nil), Again: true}, pipeline.Status{Step: 1, Steps: 12})
+	if got := b.shown.Load().ETASeconds; !math.IsNaN(float64(got)) {
+		t.Errorf("%v seconds before a step was measured", got)
+	}
+	b.note(pipeline.StepDone{Record: record(2, 3, nil)}, pipeline.Status{Step: 2, Steps: 12})
+	if got := b.shown.Load().ETASeconds; got != 30 {
+		t.Errorf("%v seconds for 10 steps of 3", got)
+	}
+}
+
 func TestUnreadableStatusIsAnError(t *testing.T) {
 	for _, c := range []struct {
 		name string
