@@ -63,8 +63,8 @@ func workerResult(name string, args arguments) (pipeline.WorkerEvent, error) {
 		return pipeline.WindowEvaluated{Loss: model.Loss{Sum: 3, Tokens: 2}}, nil
 	case "copy-done":
 		return pipeline.SnapshotCopied{}, nil
-	case "engine-failed":
-		return pipeline.EngineFailed{Err: errors.New("the device is gone")}, nil
+	case "work-failed":
+		return pipeline.WorkFailed{Err: errors.New("the device is gone")}, nil
 	}
 	return nil, errUnknownEvent
 }

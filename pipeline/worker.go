@@ -41,8 +41,8 @@ type WindowEvaluated struct{ Loss model.Loss }
 // SnapshotCopied is the result of TakeSnapshot.
 type SnapshotCopied struct{}
 
-// EngineFailed is the result of any effect that could not be done.
-type EngineFailed struct{ Err error }
+// WorkFailed is the result of any effect that could not be done.
+type WorkFailed struct{ Err error }
 
 func (Received) isWorkerEvent()        {}
 func (StateLoaded) isWorkerEvent()     {}
@@ -52,11 +52,11 @@ func (RootPulled) isWorkerEvent()      {}
 func (Updated) isWorkerEvent()         {}
 func (WindowEvaluated) isWorkerEvent() {}
 func (SnapshotCopied) isWorkerEvent()  {}
-func (EngineFailed) isWorkerEvent()    {}
+func (WorkFailed) isWorkerEvent()      {}
 
 // WorkerEffect is what a worker wants done. Handle and Tick return Reply and Leave;
 // Work returns the others, of which all but Zero and Fold come back as an event, or
-// as EngineFailed.
+// as WorkFailed.
 type WorkerEffect interface{ isWorkerEffect() }
 
 // Reply sends a message to the coordinator.
@@ -211,7 +211,7 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 		return w.windowEvaluated(e)
 	case SnapshotCopied:
 		return w.snapshotCopied()
-	case EngineFailed:
+	case WorkFailed:
 		return w.fail(e.Err)
 	}
 	return nil

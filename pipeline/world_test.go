@@ -357,7 +357,7 @@ func (w *world) work(k *worker) {
 	for _, effect := range k.machine.Work() {
 		event, err := w.execute(k, effect)
 		if err != nil {
-			event = pipeline.EngineFailed{Err: err}
+			event = pipeline.WorkFailed{Err: err}
 		}
 		if event != nil {
 			w.reply(k, k.machine.Handle(event))

@@ -192,8 +192,8 @@ func (w *worker) execute(effects []pipeline.WorkerEffect) {
 			if w.drain(); w.left {
 				return // the run has ended, which is why a pull failed
 			}
-			w.Log.Error("engine failed", zap.Error(err))
-			w.send(w.machine.Handle(pipeline.EngineFailed{Err: err}))
+			w.Log.Error("work failed", zap.Error(err))
+			w.send(w.machine.Handle(pipeline.WorkFailed{Err: err}))
 			return
 		}
 		if event != nil {
