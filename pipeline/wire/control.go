@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
+	"slices"
 
 	"andrea/pipeline"
 )
@@ -31,63 +33,44 @@ type envelope struct {
 	Body        json.RawMessage `json:"body"`
 }
 
-// kinds decodes the body of every message by its kind.
-var kinds = map[string]func(json.RawMessage) (pipeline.Message, error){
-	"hello":     decode[pipeline.Hello],
-	"welcome":   decode[pipeline.Welcome],
-	"refuse":    decode[pipeline.Refuse],
-	"joined":    decode[pipeline.Joined],
-	"lease":     decode[pipeline.Lease],
-	"cancel":    decode[pipeline.Cancel],
-	"answer":    decode[pipeline.Answer],
-	"commit":    decode[pipeline.Commit],
-	"applied":   decode[pipeline.Applied],
-	"eval":      decode[pipeline.Eval],
-	"evaluated": decode[pipeline.Evaluated],
-	"snapshot":  decode[pipeline.Snapshot],
-	"copied":    decode[pipeline.SnapshotTaken],
-	"heartbeat": decode[pipeline.Heartbeat],
-	"finish":    decode[pipeline.Finish],
-	"failed":    decode[pipeline.Failed],
+// kind is one kind of message: its name on the wire and how its body is decoded.
+type kind struct {
+	name   string
+	of     reflect.Type
+	decode func(json.RawMessage) (pipeline.Message, error)
 }
 
-// kindOf names the message.
-func kindOf(m pipeline.Message) (string, error) {
-	switch m.(type) {
-	case pipeline.Hello:
-		return "hello", nil
-	case pipeline.Welcome:
-		return "welcome", nil
-	case pipeline.Refuse:
-		return "refuse", nil
-	case pipeline.Joined:
-		return "joined", nil
-	case pipeline.Lease:
-		return "lease", nil
-	case pipeline.Cancel:
-		return "cancel", nil
-	case pipeline.Answer:
-		return "answer", nil
-	case pipeline.Commit:
-		return "commit", nil
-	case pipeline.Applied:
-		return "applied", nil
-	case pipeline.Eval:
-		return "eval", nil
-	case pipeline.Evaluated:
-		return "evaluated", nil
-	case pipeline.Snapshot:
-		return "snapshot", nil
-	case pipeline.SnapshotTaken:
-		return "copied", nil
-	case pipeline.Heartbeat:
-		return "heartbeat", nil
-	case pipeline.Finish:
-		return "finish", nil
-	case pipeline.Failed:
-		return "failed", nil
+// kinds are the whole protocol.
+var kinds = []kind{
+	kindOf[pipeline.Hello]("hello"),
+	kindOf[pipeline.Welcome]("welcome"),
+	kindOf[pipeline.Refuse]("refuse"),
+	kindOf[pipeline.Joined]("joined"),
+	kindOf[pipeline.Lease]("lease"),
+	kindOf[pipeline.Cancel]("cancel"),
+	kindOf[pipeline.Answer]("answer"),
+	kindOf[pipeline.Commit]("commit"),
+	kindOf[pipeline.Applied]("applied"),
+	kindOf[pipeline.Eval]("eval"),
+	kindOf[pipeline.Evaluated]("evaluated"),
+	kindOf[pipeline.Snapshot]("snapshot"),
+	kindOf[pipeline.SnapshotTaken]("copied"),
+	kindOf[pipeline.Heartbeat]("heartbeat"),
+	kindOf[pipeline.Finish]("finish"),
+	kindOf[pipeline.Failed]("failed"),
+}
+
+func kindOf[M pipeline.Message](name string) kind {
+	return kind{name: name, of: reflect.TypeFor[M](), decode: decode[M]}
+}
+
+// findKind returns the first kind that fits; false when none does.
+func findKind(fits func(kind) bool) (kind, bool) {
+	i := slices.IndexFunc(kinds, fits)
+	if i < 0 {
+		return kind{}, false
 	}
-	return "", fmt.Errorf("encoding a message: %T is not part of the protocol", m)
+	return kinds[i], true
 }
 
 func decode[M pipeline.Message](body json.RawMessage) (pipeline.Message, error) {
@@ -116,15 +99,15 @@ func strict(data []byte, v any) error {
 
 // EncodeControl writes a control message.
 func EncodeControl(c Control) ([]byte, error) {
-	kind, err := kindOf(c.Message)
-	if err != nil {
-		return nil, err
+	k, known := findKind(func(k kind) bool { return k.of == reflect.TypeOf(c.Message) })
+	if !known {
+		return nil, fmt.Errorf("encoding a message: %T is not part of the protocol", c.Message)
 	}
 	body, err := json.Marshal(c.Message)
 	if err != nil {
-		return nil, fmt.Errorf("encoding a %s message: %w", kind, err)
+		return nil, fmt.Errorf("encoding a %s message: %w", k.name, err)
 	}
-	return json.Marshal(envelope{Kind: kind, Generation: c.Generation, Worker: string(c.Worker), Incarnation: c.Incarnation, Body: body})
+	return json.Marshal(envelope{Kind: k.name, Generation: c.Generation, Worker: string(c.Worker), Incarnation: c.Incarnation, Body: body})
 }
 
 // idRule is what a worker and its incarnation may be called; both become parts of
@@ -146,11 +129,11 @@ func DecodeControl(data []byte) (Control, error) {
 	if !idRule.MatchString(e.Worker) || !idRule.MatchString(e.Incarnation) {
 		return fail(fmt.Errorf("worker %.70q or incarnation %.70q is not made of a-z, 0-9 and -", e.Worker, e.Incarnation))
 	}
-	decodeBody, known := kinds[e.Kind]
+	k, known := findKind(func(k kind) bool { return k.name == e.Kind })
 	if !known {
 		return fail(fmt.Errorf("kind %.20q is unknown", e.Kind))
 	}
-	m, err := decodeBody(e.Body)
+	m, err := k.decode(e.Body)
 	if err != nil {
 		return fail(fmt.Errorf("body of kind %s: %w", e.Kind, err))
 	}

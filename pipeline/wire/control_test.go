@@ -61,6 +61,13 @@ func TestMessagesGolden(t *testing.T) {
 	if len(seen) != len(kinds) {
 		t.Errorf("there are samples of %d kinds of %d", len(seen), len(kinds))
 	}
+	named := map[string]bool{}
+	for _, k := range kinds {
+		named[k.name] = true
+	}
+	if len(named) != len(kinds) {
+		t.Errorf("%d kinds have %d names", len(kinds), len(named))
+	}
 	path := filepath.Join("testdata", "protocol-1.jsonl")
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
