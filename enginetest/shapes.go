@@ -17,8 +17,8 @@ type shape struct {
 	small                  bool // cheap enough for slow engines
 }
 
-// shapes covers, without the full product: T 1, 7, 113, and T below the context;
-// head_dim 8, 24, 32, 64, 72; V 257, 2305; 1 and 3 windows; every combination of
+// shapes covers, without the full product: T 1, 7, 113, 293, and T below the context;
+// head_dim 8, 24, 32, 64, 72; V 61, 257, 2305; 1 and 3 windows; every combination of
 // the switches; a large eps; depth 3; two buckets.
 var shapes = []shape{
 	{headDim: 8, heads: 2, layers: 1, context: 1, vocab: 257, windows: 1, t: 1, act: model.ReLUSquared, embedNorm: true, eps: 1e-5, small: true},
@@ -32,6 +32,7 @@ var shapes = []shape{
 	{headDim: 72, heads: 1, layers: 1, context: 113, vocab: 257, windows: 1, t: 113, act: model.ReLUSquared, finalNorm: true, eps: 1e-5},
 	{headDim: 24, heads: 2, layers: 3, context: 113, vocab: 257, windows: 1, t: 113, act: model.ReLUSquared, embedNorm: true, eps: 1e-5},
 	{headDim: 32, heads: 4, layers: 1, context: 7, vocab: 257, windows: 3, t: 7, act: model.ReLU, embedNorm: true, finalNorm: true, eps: 0.1},
+	{headDim: 8, heads: 2, layers: 2, context: 300, vocab: 61, windows: 1, t: 293, act: model.ReLUSquared, embedNorm: true, eps: 1e-5},
 }
 
 func smallShapes() (small []shape) {

@@ -40,8 +40,9 @@ type opShape struct {
 	gain                              float64
 }
 
-// opShapes covers T 1, 7, 113, and 200 for a third tile of queries; every
-// head_dim; scores and logits from flat to so large that one wins.
+// opShapes covers T 1, 7, 113, 200 and 549, for engines that go over queries and keys in
+// tiles of up to 256: several of each and a ragged last one; every head_dim; scores and
+// logits from flat to so large that one wins.
 var opShapes = []opShape{
 	{1, 1, 1, 72, 257, 1},
 	{3, 1, 2, 8, 61, 1},
@@ -54,6 +55,7 @@ var opShapes = []opShape{
 	{1, 200, 1, 64, 257, 1},
 	{1, 200, 2, 32, 61, 3},
 	{1, 200, 1, 8, 61, 0.01},
+	{1, 2*256 + 37, 1, 8, 61, 2},
 }
 
 func (s opShape) attentionShape() Heads {
