@@ -1,9 +1,12 @@
 // Package cpuengine is the model.Engine of processors: float32 in Go and assembly.
 //
-// Its bits depend on the shapes only. Work is split by shape, never by the number
-// of threads; every output element is produced by one goroutine in one fixed order;
-// and every instruction set computes the same bits (package kernel). A weight
+// Its bits depend on the shapes only: they decide which operations make up an element,
+// and in which order. Every element is computed whole by one goroutine; which one, and
+// what else it computes, follows from the number of threads and from chance, and cannot
+// be seen. Every instruction set computes the same bits (package kernel). A weight
 // gradient is one chain of fused multiply-adds that starts from what the slot holds.
 //
-// All memory is one block, allocated by New; the calls of a step allocate nothing.
+// New allocates what a step needs: one block for tensors and activations, the buffers
+// that package kernel packs into, and small tables; the calls of a step allocate nothing.
+// Begin alone allocates once more, the keys and values of what it reads.
 package cpuengine
