@@ -230,7 +230,7 @@ func FuzzParseJobSpec(f *testing.F) {
 			t.Fatalf("the spec does not read back: %v\n%s\n%s", err, text, again.Marshal())
 		}
 		// Whatever was read can be judged.
-		if plan, err := pipeline.NewPlan(spec, tinyData); err == nil && plan.MicrobatchesPerLane < 1 {
+		if plan, err := pipeline.NewPlan(spec, tinyData); err == nil && plan.Sampler.MicrobatchesPerLane() < 1 {
 			t.Fatalf("a plan without microbatches: %+v", plan)
 		}
 	})

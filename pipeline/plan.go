@@ -28,18 +28,17 @@ type Plan struct {
 	Index   dataset.Index
 	Sampler *dataset.Sampler
 
-	MicrobatchesPerLane int
-	ValidationWindows   []uint64 // the windows of every evaluation, in order
+	ValidationWindows []uint64 // the windows of every evaluation, in order
 }
 
-// Name is a run's name as it appears in subjects and folders.
+// nameRule is a run's name as it appears in subjects and folders.
 var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // ValidName reports whether a run may be called that.
 func ValidName(name string) bool { return nameRule.MatchString(name) }
 
-// MaxSteps bounds the number of steps of a job.
-const MaxSteps = 1 << 40
+// maxSteps bounds the number of steps of a job.
+const maxSteps = 1 << 40
 
 // What one control message holds, of 1 MiB at most: an Answer has a loss, a token
 // count and a digest for every lane, an Evaluated a number for every window.
@@ -66,7 +65,6 @@ func NewPlan(spec JobSpec, data DatasetInfo) (*Plan, error) {
 		return nil, listFaults(faults)
 	}
 	p.Layout = model.NewLayout(config)
-	p.MicrobatchesPerLane = p.Sampler.MicrobatchesPerLane()
 	if spec.Eval.Every > 0 {
 		p.ValidationWindows = p.Index.ValidationWindows(spec.Eval.Windows)
 	}
@@ -227,7 +225,7 @@ func (s JobSpec) faults() (faults []string) {
 		}
 	}
 	check(ValidName(s.Name), "name is %q: use 1 to 63 of a-z, 0-9 and -, not at the ends", s.Name)
-	check(s.Steps >= 1 && s.Steps <= MaxSteps, "steps is %d: must be between 1 and %d", s.Steps, int64(MaxSteps))
+	check(s.Steps >= 1 && s.Steps <= maxSteps, "steps is %d: must be between 1 and %d", s.Steps, int64(maxSteps))
 	check(s.Eval.Every >= 0, "eval.every is %d: must not be negative", s.Eval.Every)
 	check(s.Eval.Windows >= 1 && s.Eval.Windows <= MaxEvalWindows, "eval.windows is %d: must be between 1 and %d", s.Eval.Windows, MaxEvalWindows)
 	check(s.Checkpoint.Every >= 1, "checkpoint.every is %d: must be at least 1", s.Checkpoint.Every)
@@ -249,7 +247,7 @@ func (o OptimizerSpec) faults() (faults []string) {
 	finite32 := func(x float64) bool { return finite(float64(float32(x))) }
 	check(finite32(o.LR) && float32(o.LR) > 0, "lr is %v: must be a positive number in fp32", o.LR)
 	check(finite32(o.MinLR) && o.MinLR >= 0 && !(o.MinLR > o.LR), "min_lr is %v: must be between 0 and lr %v", o.MinLR, o.LR)
-	check(o.WarmupSteps >= 0 && o.WarmupSteps <= MaxSteps, "warmup_steps is %d: must be between 0 and %d", o.WarmupSteps, int64(MaxSteps))
+	check(o.WarmupSteps >= 0 && o.WarmupSteps <= maxSteps, "warmup_steps is %d: must be between 0 and %d", o.WarmupSteps, int64(maxSteps))
 	check(finite32(o.Eps) && float32(o.Eps) > 0, "eps is %v: must be a positive number in fp32", o.Eps)
 	check(finite32(o.WeightDecay) && o.WeightDecay >= 0, "weight_decay is %v: must be a number in fp32, not negative", o.WeightDecay)
 	check(finite(o.GradClip) && o.GradClip >= 0, "grad_clip is %v: must be a number, not negative", o.GradClip)

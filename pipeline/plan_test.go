@@ -31,7 +31,7 @@ func TestTheDefaultJobFitsItsVariant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Model.Variant != "12m" || p.Model.Parameters() != 12_780_288 || p.MicrobatchesPerLane != 1 || len(p.ValidationWindows) != 16 {
+	if p.Model.Variant != "12m" || p.Model.Parameters() != 12_780_288 || p.Sampler.MicrobatchesPerLane() != 1 || len(p.ValidationWindows) != 16 {
 		t.Errorf("plan = %+v", p)
 	}
 	golden(t, "resolved.yaml", string(p.Spec.Marshal()))

@@ -249,7 +249,7 @@ func (d *Display) closing() []string {
 			lines = append(lines, r.plain)
 		}
 	}
-	if chart := Plot(d.run.curve, min(width, maxPlotWidth), plotHeight); chart != "" {
+	if chart := plot(d.run.curve, min(width, maxPlotWidth), plotHeight); chart != "" {
 		lines = append(lines, "", strings.TrimSuffix(chart, "\n"), "")
 	}
 	return lines

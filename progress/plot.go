@@ -9,8 +9,8 @@ import (
 	"andrea/pipeline"
 )
 
-// Point is one point of a curve. NaN and Inf are not drawn.
-type Point struct {
+// point is one point of a curve. NaN and Inf are not drawn.
+type point struct {
 	Step    int64
 	Loss    float64 // nats per token
 	ValLoss float64 // NaN: none was computed
@@ -20,13 +20,13 @@ type Point struct {
 const maxPoints = 4096
 
 // curve is the losses of a run, thinned out so that it never holds more than maxPoints points.
-type curve []Point
+type curve []point
 
 func (c *curve) add(record pipeline.CommitRecord) {
 	if len(*c) == maxPoints {
 		*c = c.halved()
 	}
-	p := Point{Step: record.Step, Loss: float64(record.Loss), ValLoss: math.NaN()}
+	p := point{Step: record.Step, Loss: float64(record.Loss), ValLoss: math.NaN()}
 	if record.ValLoss != nil {
 		p.ValLoss = float64(*record.ValLoss)
 	}
@@ -57,11 +57,11 @@ const (
 	minPlotHeight = 3
 )
 
-// Plot draws losses over steps, at most width columns wide: height rows of a line in braille dots with
+// plot draws losses over steps, at most width columns wide: height rows of a line in braille dots with
 // the losses at the left, the steps below, and a legend. Several points in one column of dots are
 // drawn as their mean. Points are in the order of their steps. A chart that would be too small, or of
 // fewer than two losses, is "".
-func Plot(points []Point, width, height int) string {
+func plot(points []point, width, height int) string {
 	values := make([]float64, 0, 2*len(points))
 	for _, p := range points {
 		values = append(values, p.Loss)
@@ -119,7 +119,7 @@ const braille = 0x2800 // without dots
 // dots are the bits of a braille character's dots, [column][row].
 var dots = [2][4]rune{{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}
 
-func newCanvas(points []Point, width, height int) *canvas {
+func newCanvas(points []point, width, height int) *canvas {
 	c := &canvas{width: width, height: height, first: points[0].Step, last: points[len(points)-1].Step}
 	for range height {
 		c.cells = append(c.cells, slices.Repeat([]rune{braille}, width))
@@ -160,7 +160,7 @@ func (a *average) add(x int, loss float64) {
 }
 
 // lossMeans are the means of the training loss in the columns of dots that have one.
-func (c *canvas) lossMeans(points []Point) []average {
+func (c *canvas) lossMeans(points []point) []average {
 	means := make([]average, 2*c.width)
 	for _, p := range points {
 		if finite(p.Loss) {
@@ -176,7 +176,7 @@ func (c *canvas) lossMeans(points []Point) []average {
 const markColumns = 4
 
 // validationMarks are the means of the validation loss in groups of columns, where the last of each lies.
-func (c *canvas) validationMarks(points []Point) []average {
+func (c *canvas) validationMarks(points []point) []average {
 	marks := make([]average, c.width/markColumns+1)
 	for _, p := range points {
 		if finite(p.ValLoss) {

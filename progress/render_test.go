@@ -70,10 +70,10 @@ func TestRowsFit(t *testing.T) {
 func TestPlotFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width, height := rapid.IntRange(-1, 120).Draw(t, "width"), rapid.IntRange(-1, 20).Draw(t, "height")
-		points := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Point {
-			return Point{rapid.Int64().Draw(t, "step"), anyFloat().Draw(t, "loss"), anyFloat().Draw(t, "val")}
+		points := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) point {
+			return point{rapid.Int64().Draw(t, "step"), anyFloat().Draw(t, "loss"), anyFloat().Draw(t, "val")}
 		}), 0, 40).Draw(t, "points")
-		chart := Plot(points, width, height)
+		chart := plot(points, width, height)
 		if !utf8.ValidString(chart) {
 			t.Fatalf("%q", chart)
 		}
@@ -96,13 +96,13 @@ func TestPlots(t *testing.T) {
 		return c
 	}
 	nan := math.NaN()
-	for name, points := range map[string][]Point{
+	for name, points := range map[string][]point{
 		"few":        {{1, 8, nan}, {2, 6, nan}, {3, 5, nan}},
 		"flat":       {{10, 3, nan}, {20, 3, nan}},
 		"long":       falling(7800),
 		"not-finite": {{1, 8, 7}, {2, nan, nan}, {3, math.Inf(1), nan}, {4, 6, 6.5}},
 	} {
-		golden(t, "plot-"+name, Plot(points, 60, 10))
+		golden(t, "plot-"+name, plot(points, 60, 10))
 	}
 	if c := falling(3*maxPoints + 5); len(c) > maxPoints || c[len(c)-1].Step != 3*maxPoints+5 {
 		t.Errorf("a curve keeps %d points, the last of step %d", len(c), c[len(c)-1].Step)

@@ -66,7 +66,7 @@ func (r *rig) checkTokens(t *testing.T, fsys vfs.FS) {
 	for _, recorded := range j.Steps {
 		for lane, got := range recorded.Intent.Leases[0].TokenDigests {
 			var ids []uint32
-			for microbatch := range r.plan.MicrobatchesPerLane {
+			for microbatch := range r.plan.Sampler.MicrobatchesPerLane() {
 				start, n := r.plan.Index.Span(r.window(t, uint64(recorded.Intent.Step), lane, microbatch))
 				window := make([]uint32, n)
 				if err := (stream{}).Read(window, start); err != nil {

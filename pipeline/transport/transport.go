@@ -29,7 +29,7 @@ var (
 	ErrDisconnected = errors.New("disconnected")
 	// ErrClosed means that Close was called. The bus does not come back.
 	ErrClosed = errors.New("bus is closed")
-	// ErrTooLarge means that the data is longer than MaxPayload; nothing was sent and the connection lives.
+	// ErrTooLarge means that the data is longer than the server accepts; nothing was sent and the connection lives.
 	ErrTooLarge = errors.New("message is too large")
 	// ErrDenied means that the server's permissions forbid this process the subject.
 	ErrDenied = errors.New("permission denied")
@@ -85,9 +85,6 @@ type Bus interface {
 	// also context.DeadlineExceeded), context.Canceled, ErrTooLarge, ErrDisconnected, ErrClosed. A cut
 	// connection loses outstanding requests silently, so give ctx a deadline.
 	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
-
-	// MaxPayload is the largest message in bytes that the server accepts.
-	MaxPayload() int
 
 	// Close sends what Publish accepted, if that is possible within a few seconds, ends all subscriptions
 	// and outstanding requests, and returns when no handler runs any more. Not to be called from a

@@ -9,8 +9,8 @@ import (
 	"math"
 )
 
-// MaxRequestBytes is the size up to which a bulk request is read.
-const MaxRequestBytes = 4 << 10
+// maxRequestBytes is the size up to which a bulk request is read.
+const maxRequestBytes = 4 << 10
 
 // ChunkElements is how many float32 elements one message carries: 512 KiB, the
 // middle of the range in which NATS is fastest.
@@ -55,8 +55,8 @@ func EncodeRequest[R TokensRequest | StateRequest](r R) []byte {
 // DecodeRequest reads a bulk request.
 func DecodeRequest[R TokensRequest | StateRequest](data []byte) (R, error) {
 	var r R
-	if len(data) > MaxRequestBytes {
-		return r, fmt.Errorf("decoding a request: it has %d bytes: at most %d are read", len(data), MaxRequestBytes)
+	if len(data) > maxRequestBytes {
+		return r, fmt.Errorf("decoding a request: it has %d bytes: at most %d are read", len(data), maxRequestBytes)
 	}
 	if err := strict(data, &r); err != nil {
 		return r, fmt.Errorf("decoding a request: %w", err)

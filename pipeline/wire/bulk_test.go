@@ -116,7 +116,7 @@ func TestRequests(t *testing.T) {
 		{``, "it is no JSON object"}, {`null`, "it is no JSON object"}, {`[]`, "it is no JSON object"}, {`5`, "it is no JSON object"},
 		{`{"step":1`, "decoding a request"}, {`{"step":1.5}`, "decoding a request"}, {`{"step":1}{}`, "there is more after the object"},
 		{`{"step":1,"extra":2}`, `unknown field "extra"`}, {`{"step":99999999999999999999}`, "decoding a request"},
-		{"{" + strings.Repeat(" ", MaxRequestBytes) + "}", "it has 4098 bytes: at most 4096 are read"},
+		{"{" + strings.Repeat(" ", maxRequestBytes) + "}", "it has 4098 bytes: at most 4096 are read"},
 	} {
 		if r, err := DecodeRequest[TokensRequest]([]byte(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.30q: %+v, %v, want %q", c.data, r, err, c.want)

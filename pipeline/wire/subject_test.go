@@ -9,7 +9,7 @@ import (
 // The subjects are part of the protocol, and of the permissions that clusters give.
 func TestSubjectsGolden(t *testing.T) {
 	for got, want := range map[string]string{
-		Prefix("demo"):               "andrea.demo",
+		prefix("demo"):               "andrea.demo",
 		Hello("demo"):                "andrea.demo.c.hello",
 		ToCoordinator("demo", 7):     "andrea.demo.c.7.control",
 		Tokens("demo", 7):            "andrea.demo.c.7.tokens",

@@ -67,12 +67,9 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 	return answer.Data, nil
 }
 
-// MaxPayload implements transport.Bus.
-func (b *bus) MaxPayload() int { return int(b.nc.MaxPayload()) }
-
 // checkSize refuses data that the server would answer by closing the connection.
 func (b *bus) checkSize(data []byte) error {
-	if limit := b.MaxPayload(); len(data) > limit {
+	if limit := b.nc.MaxPayload(); int64(len(data)) > limit {
 		return fmt.Errorf("%w: %d bytes, the server takes %d", transport.ErrTooLarge, len(data), limit)
 	}
 	return nil

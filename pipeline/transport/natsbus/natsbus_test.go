@@ -200,9 +200,6 @@ func TestRequestFails(t *testing.T) {
 func TestTooLargeIsRefusedAndTheConnectionLives(t *testing.T) {
 	s := startServer(t, options(t.TempDir()))
 	b := connect(t, s, "coordinator", true)
-	if b.MaxPayload() != maxPayload {
-		t.Fatalf("MaxPayload is %d, want %d", b.MaxPayload(), maxPayload)
-	}
 	answers := make(chan error, 1)
 	got := make(chan int, 1)
 	subscribe(t, b, "andrea.demo.a", func(m transport.Message) { got <- len(m.Data) })
