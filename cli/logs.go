@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"andrea/launch"
 	"andrea/watch"
 	"andrea/watch/logdir"
 )
@@ -80,7 +80,7 @@ func logs(ctx context.Context, o outside, name string, f logsFlags) error {
 		return badInput(err)
 	}
 	unreadable := false
-	files := logdir.Open(o.fs, filepath.Join(dir, "logs"), func(err error) {
+	files := logdir.Open(o.fs, launch.LogsPath(dir), func(err error) {
 		unreadable = true
 		fmt.Fprintln(o.stderr, "andrea:", err)
 	})

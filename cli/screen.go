@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -59,7 +58,7 @@ func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome, a
 	if outcome.Checkpoint < 0 {
 		s.note("no checkpoint was written: %s", begun(max(outcome.Step, run.Start.Journal.Last())))
 	} else {
-		s.note("checkpoint  %s", filepath.Join(run.Dir, "checkpoints", fmt.Sprintf("step-%08d", outcome.Checkpoint)))
+		s.note("checkpoint  %s", launch.CheckpointPath(run.Dir, outcome.Checkpoint))
 	}
 	if outcome.Complete {
 		s.sample(o, run, outcome.Checkpoint)

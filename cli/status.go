@@ -3,16 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"andrea/checkpoints"
-	"andrea/checkpoints/dirstore"
+	"andrea/launch"
 	"andrea/pipeline"
 	"andrea/pipeline/runner"
 	"andrea/vfs"
@@ -83,7 +77,7 @@ func status(ctx context.Context, o outside, name string, asJSON bool) error {
 	var s runStatus
 	switch report, link, reason := ob.ask(ctx); link {
 	case watch.Answering:
-		s = reported(o.fs, dir, report)
+		s = reported(dir, report)
 	default:
 		if s, err = recorded(o.fs, dir, link, reason); err != nil {
 			return badInput(err)
@@ -97,45 +91,32 @@ func status(ctx context.Context, o outside, name string, asJSON bool) error {
 }
 
 // reported is the status of a run whose coordinator answered.
-func reported(fsys vfs.FS, dir string, r runner.Report) runStatus {
+func reported(dir string, r runner.Report) runStatus {
 	s := runStatus{
 		Run: r.Run, Dir: dir, State: stateRunning, Phase: r.Phase, Step: r.Step, Steps: r.Steps,
 		Class: r.Class, Workers: r.Workers, Generation: r.Generation, ETASeconds: &r.ETASeconds,
 	}
 	s.records(r.Last, r.Validation)
-	s.checkpoint(dirstore.Open(fsys, filepath.Join(dir, "checkpoints")), r.Checkpoint)
+	s.checkpoint(r.Checkpoint)
 	return s
 }
 
 // recorded is the status that the files tell of a run that did not answer.
 func recorded(fsys vfs.FS, dir string, link watch.Link, reason error) (s runStatus, err error) {
-	data, err := vfs.ReadFile(fsys, filepath.Join(dir, "job.yaml"), pipeline.MaxJobSpecBytes)
+	record, err := launch.Look(fsys, dir)
 	if err != nil {
 		return s, err
 	}
-	spec, err := pipeline.ParseJobSpec(data)
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", filepath.Join(dir, "job.yaml"), err)
+	s = runStatus{
+		Run: record.Spec.Name, Dir: dir, State: stateNotRunning, Reason: reason.Error(), Steps: record.Spec.Steps,
+		Generation: record.Generation,
 	}
-	journal, err := runner.ReadJournal(fsys, filepath.Join(dir, "journal.jsonl"))
-	if err != nil {
-		return s, err
-	}
-	s = runStatus{Run: spec.Name, Dir: dir, State: stateNotRunning, Reason: reason.Error(), Steps: spec.Steps}
-	last, validation := runner.LastRecords(journal, journal.Last())
+	last, validation := runner.LastRecords(record.Journal, record.Journal.Last())
 	if last != nil {
 		s.Step = last.Step
 	}
 	s.records(last, validation)
-	store := dirstore.Open(fsys, filepath.Join(dir, "checkpoints"))
-	newest, err := newestListed(fsys, store)
-	if err != nil {
-		return s, err
-	}
-	s.checkpoint(store, newest)
-	if s.Generation, err = newestGeneration(fsys, filepath.Join(dir, "generations")); err != nil {
-		return s, err
-	}
+	s.checkpoint(record.Checkpoint)
 	switch {
 	case s.Step == s.Steps && s.Checkpoint == s.Steps:
 		s.State, s.Reason = stateComplete, ""
@@ -157,38 +138,9 @@ func (s *runStatus) records(last, validation *pipeline.CommitRecord) {
 	}
 }
 
-func (s *runStatus) checkpoint(store *dirstore.Store, step int64) {
+func (s *runStatus) checkpoint(step int64) {
 	s.Checkpoint = step
 	if step >= 0 {
-		s.Path = store.Path(int(step))
+		s.Path = launch.CheckpointPath(s.Dir, step)
 	}
-}
-
-// newestListed is the newest step whose checkpoint has a manifest, or -1. Nothing is
-// verified.
-func newestListed(fsys vfs.FS, store *dirstore.Store) (int64, error) {
-	steps, err := store.List()
-	if err != nil {
-		return -1, err
-	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		if _, err := fsys.Stat(filepath.Join(store.Path(steps[i]), checkpoints.ManifestFile)); err == nil {
-			return int64(steps[i]), nil
-		}
-	}
-	return -1, nil
-}
-
-// newestGeneration is the number of a run's last coordinator; 0: none was started.
-func newestGeneration(fsys vfs.FS, folder string) (newest uint64, err error) {
-	entries, err := fsys.ReadDir(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("listing the generations: %w", err)
-	}
-	for _, e := range entries {
-		if n, err := strconv.ParseUint(e.Name(), 10, 63); err == nil {
-			newest = max(newest, n)
-		}
-	}
-	return newest, nil
 }

@@ -18,11 +18,12 @@ import (
 	"andrea/pipeline/wire"
 	"andrea/telemetry"
 	"andrea/vfs"
+	"andrea/watch"
 )
 
 // Roles of the embedded server, each with its own key.
 const (
-	roleCoordinator = "coordinator"
+	roleCoordinator = watch.Coordinator
 	roleWorker      = "worker"
 	// RoleObserver may ask how the run goes and read its logs, and nothing else.
 	RoleObserver = "observer"

@@ -111,8 +111,8 @@ func readJob(fsys vfs.FS, dir string) (pipeline.JobSpec, error) {
 func newestGeneration(fsys vfs.FS, dir string) (newest uint64, path string, err error) {
 	folder := filepath.Join(dir, generationsDir)
 	entries, err := fsys.ReadDir(folder)
-	if err != nil {
-		return 0, "", err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, "", fmt.Errorf("listing the generations: %w", err)
 	}
 	for _, e := range entries {
 		if n, err := strconv.ParseUint(e.Name(), 10, 63); err == nil && n > newest {

@@ -10,6 +10,7 @@ import (
 
 	"andrea/pipeline"
 	"andrea/pipeline/runner"
+	"andrea/watch"
 )
 
 // How long workers may take to leave after the run has ended.
@@ -35,7 +36,7 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 			r.warn(err) // how training ended is known
 		}
 	}()
-	n.log.Info("run started", zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
+	n.log.Info(watch.RunStarted, zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
 		zap.String("engine", r.env.Engine.Class), zap.String("device", r.env.Engine.Device), zap.String("address", n.server.URL()))
 	if r.env.Serving != nil {
 		r.env.Serving(n.server.URL(), filepath.Join(r.Dir, workerKeyFile))
@@ -45,7 +46,7 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 	}
 	outcome, err = r.trainOn(n, generation)
 	if err == nil {
-		n.log.Info("run ended", zap.Int64("step", outcome.Step), zap.Bool("complete", outcome.Complete),
+		n.log.Info(watch.RunEnded, zap.Int64("step", outcome.Step), zap.Bool("complete", outcome.Complete),
 			zap.Int64("checkpoint", outcome.Checkpoint), zap.String("stopped", outcome.Stopped), zap.Error(outcome.Err))
 	}
 	return outcome, err

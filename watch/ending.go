@@ -1,6 +1,6 @@
 package watch
 
-// What package launch has the coordinator log at the two ends of a run's life.
+// What the coordinator logs, by package launch, at the two ends of a run's life.
 const (
 	Coordinator = "coordinator" // the process
 	RunStarted  = "run started"

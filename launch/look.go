@@ -1,0 +1,57 @@
+package launch
+
+import (
+	"path/filepath"
+
+	"andrea/checkpoints"
+	"andrea/checkpoints/dirstore"
+	"andrea/pipeline"
+	"andrea/pipeline/runner"
+	"andrea/vfs"
+)
+
+// Record is what the files of a run tell of it, whether it runs or not.
+type Record struct {
+	Spec       pipeline.JobSpec
+	Journal    *pipeline.Journal
+	Checkpoint int64  // newest step whose checkpoint has a manifest, unverified; -1: there is none
+	Generation uint64 // of the last coordinator; 0: none was started
+}
+
+// Look reads the record of the run at dir and changes nothing.
+func Look(fsys vfs.FS, dir string) (r Record, err error) {
+	if r.Spec, err = readJob(fsys, dir); err != nil {
+		return r, err
+	}
+	if r.Journal, err = runner.ReadJournal(fsys, filepath.Join(dir, journalFile)); err != nil {
+		return r, err
+	}
+	if r.Checkpoint, err = newestListed(fsys, dir); err != nil {
+		return r, err
+	}
+	r.Generation, _, err = newestGeneration(fsys, dir)
+	return r, err
+}
+
+// newestListed is the newest step whose checkpoint has a manifest, or -1.
+func newestListed(fsys vfs.FS, dir string) (int64, error) {
+	store := dirstore.Open(fsys, filepath.Join(dir, checkpointsDir))
+	steps, err := store.List()
+	if err != nil {
+		return -1, err
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		if _, err := fsys.Stat(filepath.Join(store.Path(steps[i]), checkpoints.ManifestFile)); err == nil {
+			return int64(steps[i]), nil
+		}
+	}
+	return -1, nil
+}
+
+// CheckpointPath is the folder of a step's checkpoint in the run at dir.
+func CheckpointPath(dir string, step int64) string {
+	return filepath.Join(dir, checkpointsDir, checkpoints.StepFolder(int(step)))
+}
+
+// LogsPath is the folder of the logs of the run at dir.
+func LogsPath(dir string) string { return filepath.Join(dir, logsDir) }
