@@ -3,27 +3,37 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// The daemons of a cluster, as three processes over TCP: they end in the bits of a
-// run in one process, and all of them with code 0.
-func TestCoordinatorAndWorkersAreProcessesOfTheirOwn(t *testing.T) {
+// daemons is how the daemons of a cluster are started. To link them takes long, and they
+// are one line each: unless everything is tested, the program stands for them.
+func daemons(t *testing.T) (start func(name string, args ...string) *exec.Cmd) {
+	t.Helper()
+	if os.Getenv(everythingVariable) == "" {
+		return func(name string, args ...string) *exec.Cmd {
+			return exec.Command(binary, append([]string{name}, args...)...)
+		}
+	}
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", bin, "andrea/cmd/coordinator", "andrea/cmd/worker")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the daemons: %v\n%s", err, out)
 	}
-	p := newPlace(t)
-	p.text()
-	if r := p.run("", tiny...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
-	}
+	return func(name string, args ...string) *exec.Cmd { return exec.Command(filepath.Join(bin, name), args...) }
+}
+
+// The daemons of a cluster, as three processes over TCP: they end in the bits of a
+// run in one process, and all of them with code 0.
+func TestCoordinatorAndWorkersAreProcessesOfTheirOwn(t *testing.T) {
+	start := daemons(t)
+	p := trained(t, 1)
 	want := p.sums("runs/demo")
-	coordinator := exec.Command(filepath.Join(bin, "coordinator"), "--job", "runs/demo/job.yaml", "--run", "runs/big", "--workers", "2")
+	coordinator := start("coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/big", "--workers", "2")
 	coordinator.Dir = p.dir
 	notes, err := coordinator.StderrPipe()
 	if err != nil {
@@ -42,7 +52,7 @@ func TestCoordinatorAndWorkersAreProcessesOfTheirOwn(t *testing.T) {
 			continue
 		}
 		for range 2 {
-			w := exec.Command(filepath.Join(bin, "worker"), "--creds", "runs/big/worker.json")
+			w := start("worker", "--creds", "runs/big/worker.json")
 			w.Dir = p.dir
 			if err := w.Start(); err != nil {
 				t.Fatal(err)

@@ -236,7 +236,7 @@ type damaging struct {
 func (d *damaging) damageFile(t *testing.T, what, file, other string) {
 	for _, damage := range damages {
 		d.cases++
-		if !sampled(d.cases, 23) { // of 12 damages: another one in every second file
+		if !sampled(d.cases, 47) { // of 12 damages: another one in every fourth file
 			continue
 		}
 		t.Run(damage.name, func(t *testing.T) {

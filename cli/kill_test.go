@@ -69,7 +69,7 @@ func TestAProcessKilledAnywhere(t *testing.T) {
 		of      int
 		workers string
 	}{{"kill-operation", operations, "1"}, {"kill-engine", calls, "1"}, {"kill-operation", operations, "2"}} {
-		for range few(2) {
+		for range few(1) {
 			first, second := 1+rng.IntN(c.of), 1+rng.IntN(c.of)
 			t.Run(fmt.Sprintf("%s %d, %d, workers %s", c.fault, first, second, c.workers), func(t *testing.T) {
 				p := newPlace(t)

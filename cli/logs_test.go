@@ -37,11 +37,7 @@ func (p place) messages(args ...string) (lines []message) {
 }
 
 func TestLogsOfACompleteRun(t *testing.T) {
-	p := newPlace(t)
-	p.text()
-	if r := p.run("", tiny...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
-	}
+	p := trained(t, 1)
 	all := p.run("", "logs", "demo", "--json")
 	p.sameAsFiles("runs/demo", all.stdout)
 	if followed := p.run("", "logs", "-f", "demo", "--json"); followed.code != 0 || followed.stdout != all.stdout || followed.stderr != "" {

@@ -112,8 +112,8 @@ func TestDescribedMemoryIsARuns(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the peak is measured in KiB as Linux gives it")
 	}
-	if testing.Short() {
-		t.Skip("trains a model of 7 million parameters")
+	if os.Getenv(everythingVariable) == "" {
+		t.Skip("trains a model of 7 million parameters: set " + everythingVariable)
 	}
 	p := newPlace(t)
 	p.text()

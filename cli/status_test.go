@@ -33,6 +33,7 @@ func (p place) remove(name string) {
 // A run is asked while it lives; when it was killed the files tell, up to the last
 // committed step.
 func TestStatusOfALiveAndAKilledRun(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	p := newPlace(t)
 	p.text()
 	run := p.start(endless()...)
@@ -117,11 +118,7 @@ func withAddress(t *testing.T, identity, address string) string {
 }
 
 func TestStatusFromFiles(t *testing.T) {
-	p := newPlace(t)
-	p.text()
-	if r := p.run("", tiny...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
-	}
+	p := trained(t, 1)
 	s := p.status("demo")
 	if s.State != stateComplete || s.Step != 20 || s.Steps != 20 || s.Checkpoint != 20 || s.ValStep != 20 || s.Resume != "" {
 		t.Errorf("complete: %+v", s)

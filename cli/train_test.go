@@ -134,24 +134,22 @@ func (p place) newestCheckpoint(run string) int {
 // The headline: interrupted in the middle of a step, killed around a checkpoint's
 // rename, resumed: the same bits, and each step once in the journal.
 func TestInterruptedRunsEndInTheSameBits(t *testing.T) {
-	whole := newPlace(t)
-	whole.text()
-	if r := whole.run("", tiny...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
-	}
-	want := whole.sums("runs/demo")
+	want := trained(t, 1).sums("runs/demo")
 	if n := strings.Count(want, "step "); n != 20 {
 		t.Fatalf("the journal shows %d steps, want 20", n)
 	}
 	// 8 microbatches a step: 37 is in step 5, before its checkpoint; 101 in step 13. The
 	// run takes the signal as soon as it can: at the next microbatch, or later.
-	for _, c := range []struct {
+	for i, c := range []struct {
 		fault string
 		code  int // -1: killed
 	}{
 		{"accumulate:1", 143}, {"accumulate:37", 143}, {"accumulate:101", 143}, {"accumulate:130", 143},
 		{"before-rename:1", -1}, {"before-rename:3", -1}, {"after-rename:1", -1}, {"after-rename:2", -1}, {"after-rename:4", -1},
 	} {
+		if !sampled(i, 4) {
+			continue
+		}
 		t.Run(c.fault, func(t *testing.T) {
 			p := newPlace(t)
 			p.text()
@@ -219,11 +217,7 @@ func TestPreparedTokensAreUsedAgain(t *testing.T) {
 }
 
 func TestACompleteRunSaysSo(t *testing.T) {
-	p := newPlace(t)
-	p.text()
-	if r := p.run("", tiny...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
-	}
+	p := trained(t, 1)
 	before := p.sums("runs/demo")
 	r := p.run("", "resume", "demo")
 	if r.code != 0 || !strings.Contains(r.stderr, "complete") || r.stdout != "" {
@@ -236,33 +230,34 @@ func TestACompleteRunSaysSo(t *testing.T) {
 
 // A damaged newest checkpoint is named and passed over; the run ends in the same bits.
 func TestADamagedCheckpointIsPassedOver(t *testing.T) {
-	whole := newPlace(t)
-	whole.text()
-	if r := whole.run("", tiny...); r.code != 0 {
-		t.Fatalf("exit %d\n%s", r.code, r.stderr)
-	}
-	want := whole.sums("runs/demo")
-	for name, damage := range map[string]func(p place, file string){
-		"truncated": func(p place, file string) { p.write(file, p.read(file)[:1000]) },
-		"flipped": func(p place, file string) {
+	want := trained(t, 1).sums("runs/demo")
+	for i, c := range []struct {
+		name   string
+		damage func(p place, file string)
+	}{
+		{"flipped", func(p place, file string) {
 			data := []byte(p.read(file))
 			data[len(data)/2] ^= 4
 			p.write(file, string(data))
-		},
-		"deleted": func(p place, file string) {
+		}},
+		{"truncated", func(p place, file string) { p.write(file, p.read(file)[:1000]) }},
+		{"deleted", func(p place, file string) {
 			if err := os.Remove(filepath.Join(p.dir, file)); err != nil {
 				p.t.Fatal(err)
 			}
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		if !sampled(i, 3) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)
 			p.text()
 			if r := p.run("accumulate:101", tiny...); r.code != 143 {
 				t.Fatalf("exit %d\n%s", r.code, r.stderr)
 			}
 			newest := p.newestCheckpoint("runs/demo")
-			damage(p, filepath.Join("runs/demo/checkpoints", checkpoints.StepFolder(newest), "optimizer.safetensors"))
+			c.damage(p, filepath.Join("runs/demo/checkpoints", checkpoints.StepFolder(newest), "optimizer.safetensors"))
 			r := p.run("", "resume", "runs/demo")
 			if r.code != 0 || !strings.Contains(r.stderr, fmt.Sprintf("step %d is passed over", newest)) || !strings.Contains(r.stderr, "optimizer.safetensors") {
 				t.Fatalf("exit %d\n%s", r.code, r.stderr)
