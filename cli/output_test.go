@@ -26,6 +26,15 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A daemon's hints are for the program that has the command.
+func TestTheProgramWithAllCommands(t *testing.T) {
+	for started, want := range map[string]string{"andrea": "andrea", "bin/andrea": "bin/andrea", "./coordinator": "./andrea", "worker": "andrea", "/opt/coordinator/cli": "/opt/coordinator/cli"} {
+		if got := withAllCommands(started); got != want {
+			t.Errorf("started as %s: %s, want %s", started, got, want)
+		}
+	}
+}
+
 // Without an engine the commands that need one fail, which is not the user's input either.
 func TestNoEngine(t *testing.T) {
 	p := newPlace(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -100,11 +101,25 @@ func commandName() string {
 	path, err := os.Executable()
 	switch {
 	case err != nil:
-		return "andrea"
+		return program
 	case strings.Contains(path, "go-build"):
-		return "go run ./cmd/andrea"
+		return "go run ./cmd/" + program
 	}
-	return os.Args[0]
+	return withAllCommands(os.Args[0])
+}
+
+// program is the name of the program that has all commands.
+const program = "andrea"
+
+// withAllCommands is how the program with all commands is started where this one is started as
+// started: a daemon, which has one command only, lies beside it.
+func withAllCommands(started string) string {
+	dir, name := filepath.Split(started)
+	switch strings.TrimSuffix(name, ".exe") {
+	case "coordinator", "worker":
+		return dir + program
+	}
+	return started
 }
 
 func (s *screen) close() { _ = s.Close() }
