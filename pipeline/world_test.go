@@ -97,6 +97,7 @@ type world struct {
 	loss        float64 // probability that a message is lost
 	stopAt      int     // event at which a stop is requested; 0: never
 	dieAt       int     // event at which the last worker dies; 0: never
+	unseen      bool    // nobody tells the coordinator of that death
 	poison      func(step int64, lane int) bool
 }
 
@@ -189,6 +190,9 @@ func (w *world) turn() {
 	case w.dieAt:
 		k := w.workers[len(w.workers)-1]
 		k.left, k.engine = true, nil
+		if w.unseen {
+			return
+		}
 		w.do(w.coordinator.Handle(pipeline.WorkerLost{Worker: k.id, Reason: "killed"}))
 		return
 	}
