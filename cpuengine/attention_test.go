@@ -62,6 +62,9 @@ func naive(qkv []float32, h enginetest.Heads, w, head, i int) []float64 {
 }
 
 func TestAttentionWithLargeScores(t *testing.T) {
+	if underRace {
+		t.Skip("under the race detector the float64 comparison takes half a minute: this is about rounding, TestOperations runs the same code")
+	}
 	h := enginetest.Heads{Windows: 1, T: 2*keyTile + 37, Count: 2, Dim: 64}
 	for _, c := range []struct{ size, ramp float64 }{{1, 0}, {1, 400}, {30, 0}, {30, 4000}, {3, -3000}} {
 		t.Run(fmt.Sprintf("size %v ramp %v", c.size, c.ramp), func(t *testing.T) {

@@ -127,10 +127,14 @@ func TestBits(t *testing.T) {
 }
 
 // Drawn shapes reach the edges of tiles, panels and vectors that the golden shape
-// does not.
+// does not. The race detector looks into the portable path alone, not into assembly:
+// two shapes of it show whole steps on three threads, more would take minutes.
 func TestBitsAtDrawnShapes(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 7))
-	for range 8 {
+	rng, draws := rand.New(rand.NewPCG(7, 7)), 8
+	if underRace {
+		draws = 2
+	}
+	for range draws {
 		c := model.DefaultSwitches()
 		c.NHead, c.NLayer = 1+rng.IntN(3), 1
 		c.DModel = c.NHead * (1 + rng.IntN(26))
@@ -149,6 +153,9 @@ func TestBitsAtDrawnShapes(t *testing.T) {
 }
 
 func TestLossAtInitOf12M(t *testing.T) {
+	if underRace {
+		t.Skip("under the race detector drawing 12M weights takes half a minute: smaller shapes run the same code")
+	}
 	if len(kernel.Paths()) == 1 {
 		t.Skip("only the portable path runs here: the forward pass would take half a minute")
 	}
