@@ -46,14 +46,15 @@ func TestCoordinatorAndWorkersAreProcessesOfTheirOwn(t *testing.T) {
 	var said bytes.Buffer
 	lines := bufio.NewScanner(notes)
 	var workers []*exec.Cmd
+	var logs [2]bytes.Buffer
 	for lines.Scan() {
 		said.WriteString(lines.Text() + "\n")
 		if !strings.Contains(lines.Text(), "serving at") {
 			continue
 		}
-		for range 2 {
+		for i := range logs {
 			w := start("worker", "--creds", "runs/big/worker.json")
-			w.Dir = p.dir
+			w.Dir, w.Stderr = p.dir, &logs[i]
 			if err := w.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -63,12 +64,12 @@ func TestCoordinatorAndWorkersAreProcessesOfTheirOwn(t *testing.T) {
 	if err := coordinator.Wait(); err != nil {
 		t.Fatalf("the coordinator: %v\n%s", err, said.String())
 	}
-	if len(workers) != 2 {
+	if len(workers) != len(logs) {
 		t.Fatalf("the coordinator never said that it serves:\n%s", said.String())
 	}
-	for _, w := range workers {
+	for i, w := range workers {
 		if err := w.Wait(); err != nil {
-			t.Errorf("a worker: %v", err)
+			t.Errorf("a worker: %v\n%s", err, logs[i].String())
 		}
 	}
 	if got := p.sums("runs/big"); got != want {

@@ -27,7 +27,7 @@ type WorkerOptions struct {
 
 // Work takes part in a run over the network until it ends: see runner.Work for the
 // error. When ctx is done the worker leaves at once.
-func Work(ctx context.Context, o WorkerOptions) (err error) {
+func Work(ctx context.Context, o WorkerOptions) error {
 	identity, err := natsbus.ReadIdentityFile(o.FS, o.Key)
 	if err != nil {
 		return fmt.Errorf("joining a run: %w", err)
@@ -45,7 +45,9 @@ func Work(ctx context.Context, o WorkerOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
+	// What cannot be sent any more nobody waits for: the coordinator takes its server along
+	// when it goes, often before its workers have closed their connections.
+	defer func() { _ = p.close() }()
 	if err := p.connect(ctx, natsbus.ConnOptions{URL: url, Credential: credential}, string(o.ID)); err != nil {
 		return fmt.Errorf("joining run %s: %w", identity.Run, err)
 	}
