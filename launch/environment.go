@@ -48,7 +48,7 @@ type Engine struct {
 	Class  string // engine class
 	Device string // for people
 	// Open allocates an engine for microbatches of so many windows and so many
-	// gradient slots.
+	// gradient slots; none: for inference alone.
 	Open func(c model.Config, microbatch, slots int) (model.Engine, error)
 }
 
@@ -91,7 +91,7 @@ func checkMemory(c model.Config, o cpuengine.Options) error {
 	}
 	if available := availableMemory(); available > 0 && need > available {
 		const gib = 1 << 30
-		return fmt.Errorf("opening the CPU engine: it needs %.1f GiB and %.1f GiB are available: lower batch.microbatch (%d windows) or batch.lanes, or take a smaller model", float64(need)/gib, float64(available)/gib, o.Microbatch)
+		return fmt.Errorf("opening the CPU engine: it needs %.1f GiB and %.1f GiB are available: end other programs, lower batch.microbatch (it is %d) or batch.lanes of a new run, or take a smaller model", float64(need)/gib, float64(available)/gib, o.Microbatch)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func EngineClass(kind, precision string) string {
 type Info struct {
 	Class  string // engine class: what decides the bits
 	Device string // for people: processor or GPU, instruction set, threads
-	Bytes  int64  // memory the engine has allocated, in bytes
+	Bytes  int64  // memory the engine has allocated when it was opened, in bytes
 }
 
 // Batch is one microbatch: Windows windows of T+1 tokens, T inputs and their
@@ -84,7 +84,8 @@ type Engine interface {
 	Info() Info
 
 	// Load sets bucket's weights and moments; the slices have the bucket's length
-	// and stay the caller's.
+	// and stay the caller's. The moments may be nil in an engine that was opened
+	// without gradient slots, for inference alone.
 	Load(bucket int, params, m, v []float32) error
 	// Save copies bucket's weights and moments into the caller's slices.
 	Save(bucket int, params, m, v []float32) error

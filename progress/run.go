@@ -33,11 +33,11 @@ func (r *run) add(done pipeline.StepDone) {
 	record := done.Record
 	r.last = done
 	r.seen++
-	r.tokens += record.Tokens
-	r.time += record.Seconds
-	if done.Again {
+	if done.Again { // its record has the time of an earlier run
 		r.again++
 	} else {
+		r.tokens += record.Tokens
+		r.time += record.Seconds
 		r.took(record.Seconds)
 	}
 	if record.ValLoss != nil {
@@ -47,8 +47,7 @@ func (r *run) add(done pipeline.StepDone) {
 	r.curve.add(record)
 }
 
-// took remembers the time of a step in seconds, for the ETA. A step that is computed again
-// has the time of an earlier run.
+// took remembers the time of a step in seconds, for the ETA.
 func (r *run) took(seconds float64) {
 	if len(r.recent) == recentSteps {
 		r.recent = slices.Delete(r.recent, 0, 1)
@@ -118,14 +117,19 @@ func (r *run) rows(width int) []row {
 
 // summary is what is said of the run when it ends.
 func (r *run) summary() string {
-	again := ""
-	if r.again > 0 {
-		again = fmt.Sprintf(", %d of them computed again,", r.again)
-	}
 	unit := "steps"
 	if r.seen == 1 {
 		unit = "step"
 	}
-	return fmt.Sprintf("%s %s%s in %s, %s tokens/s", formatCount(float64(r.seen)), unit, again,
-		formatSeconds(r.time), formatCount(float64(r.tokens)/r.time))
+	text := formatCount(float64(r.seen)) + " " + unit
+	if r.again > 0 {
+		text += fmt.Sprintf(", %d of them computed again", r.again)
+	}
+	if r.time == 0 {
+		return text
+	}
+	if r.again > 0 {
+		text += ", the others"
+	}
+	return text + fmt.Sprintf(" in %s, %s tokens/s", formatSeconds(r.time), formatCount(float64(r.tokens)/r.time))
 }
