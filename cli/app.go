@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"andrea/launch"
+	"andrea/pipeline/transport"
 	"andrea/vfs"
 )
 
@@ -22,8 +23,9 @@ type outside struct {
 	engineErr error // why there is no engine
 	stdout    io.Writer
 	stderr    io.Writer
-	signals   chan os.Signal // SIGINT and SIGTERM
-	self      []string       // starts this program
+	bus       func(transport.Bus) transport.Bus // wraps connections; nil: as they are
+	signals   chan os.Signal                    // SIGINT and SIGTERM
+	self      []string                          // starts this program
 }
 
 // crew is the workers of a run: one in this process, several in processes of their

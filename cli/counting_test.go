@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"io/fs"
+	"strings"
 	"sync/atomic"
 
 	"andrea/model"
+	"andrea/pipeline/transport"
 	"andrea/vfs"
 )
 
@@ -23,6 +26,27 @@ func killAt(n int) func() error {
 		}
 		return nil
 	}
+}
+
+// nothing is what is done where nothing is to be counted.
+func nothing() error { return nil }
+
+// countingBus calls before and after around every control message that is sent; log
+// lines are none.
+type countingBus struct {
+	transport.Bus
+	before, after func() error
+}
+
+func (c countingBus) Publish(subject string, data []byte) error {
+	if strings.Contains(subject, ".log.") {
+		return c.Bus.Publish(subject, data)
+	}
+	if err := c.before(); err != nil {
+		return err
+	}
+	err := c.Bus.Publish(subject, data)
+	return errors.Join(err, c.after())
 }
 
 // countingFS calls before before every operation that changes something, on files too,

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"andrea/launch"
+	"andrea/pipeline/transport"
 	"andrea/vfs"
 )
 
@@ -35,14 +36,14 @@ func drawing(t *testing.T) *rand.Rand {
 // few is how many cases are drawn of many.
 func few(n int) int {
 	if os.Getenv(everythingVariable) != "" {
-		return 30 * n
+		return 10 * n
 	}
 	return n
 }
 
 // wholeRun trains the tiny run undisturbed, and returns its sums and how many file
-// operations and engine calls it took.
-func wholeRun(t *testing.T) (want string, operations, calls int) {
+// operations, engine calls and control messages it took.
+func wholeRun(t *testing.T) (want string, operations, calls, messages int) {
 	t.Helper()
 	p := newPlace(t)
 	data := p.prepared()
@@ -50,25 +51,31 @@ func wholeRun(t *testing.T) (want string, operations, calls int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var done, called atomic.Int64
+	var done, called, sent atomic.Int64
 	engine.Open = counting(engine.Open, func() error { called.Add(1); return nil })
-	o := outside{engine: engine, fs: &countingFS{FS: vfs.OS, before: onFile(func() error { done.Add(1); return nil })}}
+	count := func(b transport.Bus) transport.Bus {
+		return countingBus{b, func() error { sent.Add(1); return nil }, nothing}
+	}
+	o := outside{engine: engine, bus: count, fs: &countingFS{FS: vfs.OS, before: onFile(func() error { done.Add(1); return nil })}}
 	if r := p.here(o, p.trainHere(data, "runs/demo")...); r.code != 0 {
 		t.Fatalf("exit %d\n%s", r.code, r.stderr)
 	}
-	return p.sums("runs/demo"), int(done.Load()), int(called.Load())
+	return p.sums("runs/demo"), int(done.Load()), int(called.Load()), int(sent.Load())
 }
 
-// Killed in any file operation or engine call, which are what lies before and after
-// every message, and killed again while it resumes: the same bits.
+// Killed in any file operation or engine call, before or after any message, and killed
+// again while it resumes: the same bits.
 func TestAProcessKilledAnywhere(t *testing.T) {
-	want, operations, calls := wholeRun(t)
+	want, operations, calls, messages := wholeRun(t)
 	rng := drawing(t)
 	for _, c := range []struct {
 		fault   string
 		of      int
 		workers string
-	}{{"kill-operation", operations, "1"}, {"kill-engine", calls, "1"}, {"kill-operation", operations, "2"}} {
+	}{
+		{"kill-operation", operations, "1"}, {"kill-engine", calls, "1"}, {"kill-operation", operations, "2"},
+		{"kill-before-message", messages, "1"}, {"kill-after-message", messages, "1"}, {"kill-after-message", messages / 2, "2"},
+	} {
 		for range few(1) {
 			first, second := 1+rng.IntN(c.of), 1+rng.IntN(c.of)
 			t.Run(fmt.Sprintf("%s %d, %d, workers %s", c.fault, first, second, c.workers), func(t *testing.T) {
@@ -95,7 +102,7 @@ func TestAProcessKilledAnywhere(t *testing.T) {
 // With several workers a lost one stops the run, which says which one and keeps a
 // checkpoint; going on, with any number of workers, gives the same bits.
 func TestALostWorkerStopsTheRun(t *testing.T) {
-	want, _, calls := wholeRun(t)
+	want, _, calls, _ := wholeRun(t)
 	rng := drawing(t)
 	for range few(1) {
 		n := 2 + rng.IntN(calls/2-2)

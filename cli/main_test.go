@@ -14,6 +14,7 @@ import (
 
 	"andrea/launch"
 	"andrea/model"
+	"andrea/pipeline/transport"
 	"andrea/vfs"
 )
 
@@ -72,6 +73,12 @@ func faulty(fault string, args []string) int {
 		o.fs = &countingFS{FS: vfs.OS, before: onFile(killAt(n))}
 	case "kill-engine":
 		o.engine.Open = counting(engine.Open, killAt(n))
+	case "kill-before-message":
+		message := killAt(n)
+		o.bus = func(b transport.Bus) transport.Bus { return countingBus{b, message, nothing} }
+	case "kill-after-message":
+		message := killAt(n)
+		o.bus = func(b transport.Bus) transport.Bus { return countingBus{b, nothing, message} }
 	case "kill-worker-1":
 		if slices.Contains(args, "worker-1") {
 			o.engine.Open = counting(engine.Open, killAt(n))

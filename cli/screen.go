@@ -38,7 +38,7 @@ func (s *screen) note(format string, args ...any) { s.Note(fmt.Sprintf(format, a
 
 // environment is what a run works with under this command.
 func (s *screen) environment(o outside, g *guard) launch.Environment {
-	return launch.Environment{FS: o.fs, Engine: o.engine, Version: version(), Notify: s.Notice, Preparing: g.preparing, Stop: g.stop, Warn: func(err error) { s.Warn(err.Error()) }}
+	return launch.Environment{FS: o.fs, Engine: o.engine, Bus: o.bus, Version: version(), Notify: s.Notice, Preparing: g.preparing, Stop: g.stop, Warn: func(err error) { s.Warn(err.Error()) }}
 }
 
 // prepared says what became of the text.

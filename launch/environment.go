@@ -7,6 +7,7 @@ import (
 	"andrea/cpuengine"
 	"andrea/model"
 	"andrea/pipeline"
+	"andrea/pipeline/transport"
 	"andrea/vfs"
 )
 
@@ -14,6 +15,9 @@ import (
 type Environment struct {
 	FS     vfs.FS
 	Engine Engine
+	// Bus, unless nil, wraps every connection that is opened in this process, so that
+	// tests can count, lose and cut messages.
+	Bus func(transport.Bus) transport.Bus
 	// Version is the program and its version, written into checkpoints.
 	Version string
 	// Notify is told what happens in a run, in order, from one goroutine at a time.

@@ -38,9 +38,10 @@ type process struct {
 	file    vfs.File    // of the log; nil: there is none
 	warn    func(error) // is told what went wrong with the log; nil: nobody is
 	control transport.Bus
-	bulk    transport.Bus                 // tensors and tokens, so that a control message never queues behind them
-	logBus  atomic.Pointer[transport.Bus] // control, once the log may use it
-	closers []func() error                // of the connections, in the order of opening
+	bulk    transport.Bus                     // tensors and tokens, so that a control message never queues behind them
+	logBus  atomic.Pointer[transport.Bus]     // control, once the log may use it
+	wrap    func(transport.Bus) transport.Bus // nil: connections stay as they are
+	closers []func() error                    // of the connections, in the order of opening
 }
 
 // close ends the log while the bus can still take its last lines, then the
@@ -128,6 +129,7 @@ func (r *Run) fillNode(n *node) (err error) {
 	if err := n.server.WriteKey(r.env.FS, filepath.Join(r.Dir, workerKeyFile), roleWorker); err != nil {
 		return err
 	}
+	n.coordinator.wrap, n.worker.wrap = r.env.Bus, r.env.Bus
 	if err := n.connect(roleCoordinator, &n.coordinator); err != nil || n.worker.log == nil {
 		return err
 	}
@@ -171,6 +173,9 @@ func (p *process) connect(ctx context.Context, o natsbus.ConnOptions, name strin
 		bus, err := natsbus.Connect(ctx, o)
 		if err != nil {
 			return err
+		}
+		if p.wrap != nil {
+			bus = p.wrap(bus)
 		}
 		*c.bus = bus
 		p.closers = append(p.closers, bus.Close)
