@@ -20,7 +20,7 @@ func coordinatorCommand(o outside) *cobra.Command {
 The coordinator reads the dataset, keeps journal and checkpoints in the run's folder,
 and runs the NATS server that the workers connect to. It begins to train when all
 workers have joined. A run that exists is gone on with: give its folder without a job.`,
-		Example: `  andrea coordinator --job job.yaml --run runs/big --listen 127.0.0.1:4222 --workers 2
+		Example: `  andrea coordinator --job job.yaml --data tokens/books-0123456789ab --run runs/big --listen 127.0.0.1:4222 --workers 2
   andrea worker --creds runs/big/worker.json          twice, each in a terminal of its own`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return coordinate(c.Context(), o, f) },

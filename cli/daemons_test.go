@@ -76,3 +76,29 @@ func TestCoordinatorAndWorkersAreProcessesOfTheirOwn(t *testing.T) {
 		t.Errorf("other bits:\n%s\nwant\n%s", got, want)
 	}
 }
+
+// What a daemon was told wrongly is refused before anything is written.
+func TestDaemonsRefuseBadInput(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	data := p.prepared()
+	p.write("no.json", "name: job")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--listen", "0.0.0.0:4222"}, "loopback"},
+		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--listen", "4222"}, "host:port"},
+		{[]string{"worker", "--creds", "no.json"}, "worker.json"},
+		{[]string{"worker", "--creds", "nowhere"}, "nowhere"},
+		{[]string{"worker"}, "--creds"},
+	} {
+		r := p.run("", c.args...)
+		if r.code != 2 || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "delete") {
+			t.Errorf("%v: exit %d\n%s", c.args, r.code, r.stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "runs")); err == nil {
+		t.Error("a run was created")
+	}
+}

@@ -15,13 +15,17 @@ func TestARunInUseIsRefused(t *testing.T) {
 	run := p.start(endless()...)
 	run.waitForStep(1)
 	before := p.read("runs/demo/server.json") + p.read("runs/demo/worker.json")
-	for name, args := range map[string][]string{
-		"resume":      {"resume", "demo"},
-		"train":       append([]string{"train", "--run", "runs/demo"}, tiny[1:]...),
-		"coordinator": {"coordinator", "--run", "runs/demo"},
+	inUse := fmt.Sprintf("in use by process %d:", run.cmd.Process.Pid)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"resume":      {[]string{"resume", "demo"}, inUse},
+		"train":       {append([]string{"train", "--run", "runs/demo"}, tiny[1:]...), "there is a run at"},
+		"coordinator": {[]string{"coordinator", "--run", "runs/demo"}, inUse},
 	} {
-		r := p.run("", args...)
-		if r.code != 2 || !strings.Contains(r.stderr, "runs/demo") || !strings.Contains(r.stderr, fmt.Sprintf("in use by process %d:", run.cmd.Process.Pid)) {
+		r := p.run("", c.args...)
+		if r.code != 2 || !strings.Contains(r.stderr, "runs/demo") || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: exit %d\n%s", name, r.code, r.stderr)
 		}
 	}

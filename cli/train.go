@@ -122,6 +122,9 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	if o.engineErr != nil {
 		return o.engineErr
 	}
+	if err := f.checkRun(o.fs); err != nil {
+		return badInput(err)
+	}
 	show := newScreen(o, f.json)
 	defer show.close()
 	guard := newGuard(ctx, o)
@@ -143,6 +146,18 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	return trainRun(o, run, guard, show, resumeLine(dir, ""))
 }
 
+// checkRun refuses a run that exists before any text is read.
+func (f *trainFlags) checkRun(fsys vfs.FS) error {
+	if f.run == "" {
+		return nil
+	}
+	exists, err := launch.Exists(fsys, f.run)
+	if err == nil && exists {
+		err = fmt.Errorf("there is a run at %s already: go on with it by 'andrea resume', or choose another folder with --run", f.run)
+	}
+	return err
+}
+
 // prepare makes spec name a dataset: the one that was given, or tokens made of text.
 func (f *trainFlags) prepare(ctx context.Context, o outside, spec *pipeline.JobSpec, show *screen) error {
 	switch {
@@ -157,7 +172,7 @@ func (f *trainFlags) prepare(ctx context.Context, o outside, spec *pipeline.JobS
 	if err != nil {
 		return badInput(err)
 	}
-	if err := launch.CheckSpec(*spec, tokens.Vocab()); err != nil {
+	if err := errors.Join(launch.CheckSpec(*spec, tokens.Vocab()), o.engine.CheckJob(*spec)); err != nil {
 		return badInput(err)
 	}
 	result, err := prepare.Text(ctx, prepare.Options{FS: o.fs, Paths: f.text, Tokenizer: tokens, Out: "tokens", Progress: show.Phase})

@@ -280,6 +280,7 @@ func TestBadInputChangesNothing(t *testing.T) {
 		{"no heads and a negative width", []string{"train", "--text", "text", "--set", "model.n_head=0", "--set", "model.d_model=-3", "--set", "steps=0"}, []string{"n_head is 0", "d_model is -3", "steps is 0"}},
 		{"vocabulary", []string{"train", "--text", "text", "--tokenizer", "bytes", "--set", "model.vocab=200"}, []string{"vocab 200", "256"}},
 		{"unknown key", []string{"train", "--text", "text", "--set", "model.width=3"}, []string{"unknown key", "width"}},
+		{"unknown engine", []string{"train", "--text", "text", "--set", "engine=gpu"}, []string{"engine", "gpu", "auto"}},
 		{"unknown variant", []string{"train", "--text", "text", "--variant", "7b"}, []string{"7b", "12m"}},
 		{"nothing to train on", []string{"train"}, []string{"--text"}},
 		{"no such text", []string{"train", "--text", "nowhere"}, []string{"nowhere"}},

@@ -107,9 +107,12 @@ func workWhileInput(ctx context.Context, options launch.WorkerOptions) error {
 // workEnded gives the end of a worker its exit code.
 func workEnded(err error) error {
 	var stopped pipeline.ErrStopped
+	var key launch.KeyError
 	switch {
 	case errors.As(err, &stopped):
 		return exitError{launch.ExitStopped, nil}
+	case errors.As(err, &key):
+		return badInput(err)
 	case err != nil:
 		return exitError{exitFailed, err}
 	}

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"andrea/cpuengine"
 	"andrea/model"
@@ -96,6 +97,15 @@ func checkMemory(c model.Config, o cpuengine.Options) error {
 	if available := availableMemory(); available > 0 && need > available {
 		const gib = 1 << 30
 		return fmt.Errorf("opening the CPU engine: it needs %.1f GiB and %.1f GiB are available: end other programs, lower batch.microbatch (it is %d) or batch.lanes of a new run, or take a smaller model", float64(need)/gib, float64(available)/gib, o.Microbatch)
+	}
+	return nil
+}
+
+// CheckJob refuses a job that asks for an engine which this program does not have.
+func (e Engine) CheckJob(spec pipeline.JobSpec) error {
+	kind, _, _ := strings.Cut(e.Class, "-")
+	if wanted := spec.Engine; wanted != "auto" && wanted != kind && wanted != e.Class {
+		return fmt.Errorf("checking the job: engine is %q: this program has %q (engine class %s): write that, or auto", wanted, kind, e.Class)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (r *Run) fillNode(n *node) (err error) {
 	}
 	n.log = n.coordinator.log.Logger
 	coordinator, worker, observer := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run), wire.ObserverPermissions(run)
-	host, port, err := r.listenAt()
+	host, port, err := listenAt(r.env.Listen)
 	if err != nil {
 		return err
 	}
@@ -136,17 +136,20 @@ func (r *Run) fillNode(n *node) (err error) {
 	return n.connect(roleWorker, &n.worker)
 }
 
-// listenAt is where the server is to listen; zero values mean anywhere on loopback.
-func (r *Run) listenAt() (host string, port int, err error) {
-	if r.env.Listen == "" {
+// listenAt takes a listening address apart; zero values mean anywhere on loopback.
+func listenAt(address string) (host string, port int, err error) {
+	if address == "" {
 		return "", 0, nil
 	}
-	host, portText, err := net.SplitHostPort(r.env.Listen)
+	host, portText, err := net.SplitHostPort(address)
 	if err == nil {
 		port, err = strconv.Atoi(portText)
 	}
 	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("listening at %q: it is no host:port such as 127.0.0.1:4222", r.env.Listen)
+		return "", 0, fmt.Errorf("listening at %q: it is no host:port such as 127.0.0.1:4222", address)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", 0, fmt.Errorf("listening at %q: it is no loopback address: listen at 127.0.0.1 and forward the port", address)
 	}
 	return host, port, nil
 }

@@ -30,6 +30,12 @@ type Run struct {
 // Create checks the job, whose data.path is a dataset, and makes the folder of a new
 // run. Nothing is written when anything is wrong with the job.
 func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
+	if err := env.Engine.CheckJob(spec); err != nil {
+		return nil, err
+	}
+	if _, _, err := listenAt(env.Listen); err != nil {
+		return nil, err
+	}
 	p, data, err := plan(env, spec)
 	if err != nil {
 		return nil, err

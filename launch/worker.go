@@ -25,16 +25,19 @@ type WorkerOptions struct {
 	Log    io.Writer         // JSON lines
 }
 
+// KeyError is an error of the file that lets a worker in.
+type KeyError struct{ error }
+
 // Work takes part in a run over the network until it ends: see runner.Work for the
 // error. When ctx is done the worker leaves at once.
 func Work(ctx context.Context, o WorkerOptions) error {
 	identity, err := natsbus.ReadIdentityFile(o.FS, o.Key)
 	if err != nil {
-		return fmt.Errorf("joining a run: %w", err)
+		return KeyError{fmt.Errorf("joining a run: %w: give the %s of the run's folder", err, workerKeyFile)}
 	}
 	credential, err := identity.Credential(roleWorker)
 	if err != nil {
-		return fmt.Errorf("joining a run: %s: %w: give the run's %s", o.Key, err, workerKeyFile)
+		return KeyError{fmt.Errorf("joining a run: %s: %w: give the run's %s", o.Key, err, workerKeyFile)}
 	}
 	url := o.URL
 	if url == "" {

@@ -51,7 +51,11 @@ func (id Identity) Credential(role string) (Credential, error) {
 // ReadIdentity reads and checks the identity file in a run's folder. The error is fs.ErrNotExist when
 // no server was ever started for the run.
 func ReadIdentity(fsys vfs.FS, runDir string) (Identity, error) {
-	return ReadIdentityFile(fsys, filepath.Join(runDir, IdentityFile))
+	id, err := ReadIdentityFile(fsys, filepath.Join(runDir, IdentityFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return id, fmt.Errorf("%w: delete the file, the next start makes new keys", err)
+	}
+	return id, err
 }
 
 // ReadIdentityFile reads and checks an identity file: a server's own, or one that Server.WriteKey made.
@@ -62,7 +66,7 @@ func ReadIdentityFile(fsys vfs.FS, path string) (Identity, error) {
 	}
 	id, err := parseIdentity(data)
 	if err != nil {
-		return Identity{}, fmt.Errorf("read the server's identity: %s: %w: delete the file, the next start makes new keys", path, err)
+		return Identity{}, fmt.Errorf("read the server's identity: %s: %w", path, err)
 	}
 	return id, nil
 }
