@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 
+	"go.uber.org/zap"
+
 	"andrea/pipeline"
 	"andrea/pipeline/runner"
 	"andrea/pipeline/transport/natsbus"
@@ -51,6 +53,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	// What cannot be sent any more nobody waits for: the coordinator takes its server along
 	// when it goes, often before its workers have closed their connections.
 	defer func() { _ = p.close() }()
+	p.log.Info("connecting; the coordinator need not be there yet", zap.String("address", url))
 	if err := p.connect(ctx, natsbus.ConnOptions{URL: url, Credential: credential}, string(o.ID)); err != nil {
 		return fmt.Errorf("joining run %s: %w", identity.Run, err)
 	}
