@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"andrea/dataset"
 	"andrea/model"
@@ -225,6 +226,7 @@ func (s JobSpec) faults() (faults []string) {
 		}
 	}
 	check(ValidName(s.Name), "name is %q: use 1 to 63 of a-z, 0-9 and -, not at the ends", s.Name)
+	check(!strings.ContainsFunc(s.Data.Path, unicode.IsControl), "data.path is %q: it contains a control character: rename the folder", s.Data.Path)
 	check(s.Steps >= 1 && s.Steps <= maxSteps, "steps is %d: must be between 1 and %d", s.Steps, int64(maxSteps))
 	check(s.Eval.Every >= 0, "eval.every is %d: must not be negative", s.Eval.Every)
 	check(s.Eval.Windows >= 1 && s.Eval.Windows <= MaxEvalWindows, "eval.windows is %d: must be between 1 and %d", s.Eval.Windows, MaxEvalWindows)
