@@ -176,7 +176,9 @@ func drawSpec(t *rapid.T) pipeline.JobSpec {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "~", "null", "1", "1e3", "no", "a: b", "#", "- x", "\xff\xfe", "x\ny", "0x1", " ", "'", "<<", "..."})).
 		// The YAML library writes some texts with tabs and line ends as blocks that it cannot
 		// read. No valid job has them: TestAPathWithControlCharactersIsRefused.
-		Filter(func(s string) bool { return !strings.ContainsAny(s, "\t") || !strings.ContainsAny(s, "\n\r\u0085\u2028\u2029") })
+		Filter(func(s string) bool {
+			return !strings.ContainsAny(s, "\t") || !strings.ContainsAny(s, "\n\r\u0085\u2028\u2029")
+		})
 	float := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 1, 1e-300, math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324, math.Copysign(0, -1)}))
 	integer := rapid.Int()
 	return pipeline.JobSpec{
