@@ -110,7 +110,7 @@ func (r *Run) fillNode(n *node) (err error) {
 		}
 	}
 	n.log = n.coordinator.log.Logger
-	coordinator, worker, observer := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run), wire.ObserverPermissions(run)
+	coordinator, worker, observer := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run, wire.AnyWorker), wire.ObserverPermissions(run)
 	host, port, err := listenAt(r.env.Listen)
 	if err != nil {
 		return err

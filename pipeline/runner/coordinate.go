@@ -82,18 +82,20 @@ func (c *coordinator) subscribe() (unsubscribe func(), err error) {
 	}
 	for _, subscribe := range []func() (transport.Subscription, error){
 		func() (transport.Subscription, error) {
-			return c.Bulk.Subscribe(wire.Tokens(run, c.Generation), c.serveTokens)
+			return c.Bulk.Subscribe(wire.Tokens(run, c.Generation, wire.AnyWorker), c.serveTokens)
 		},
 		func() (transport.Subscription, error) {
-			return serveState(c.Bulk, wire.State(run, c.Generation), c.Plan.Layout.Buckets(), c.restoredState())
+			return serveState(c.Bulk, wire.State(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), c.restoredState())
 		},
 		func() (transport.Subscription, error) {
-			return serveState(c.Bulk, wire.Root(run, c.Generation), c.Plan.Layout.Buckets(), c.root.bucket(c.Plan.Layout))
+			return serveState(c.Bulk, wire.Root(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), c.root.bucket(c.Plan.Layout))
 		},
 		func() (transport.Subscription, error) {
-			return c.Control.Subscribe(wire.ToCoordinator(run, c.Generation), c.receive)
+			return c.Control.Subscribe(wire.ToCoordinator(run, c.Generation, wire.AnyWorker), c.receive)
 		},
-		func() (transport.Subscription, error) { return c.Control.Subscribe(wire.Hello(run), c.receive) },
+		func() (transport.Subscription, error) {
+			return c.Control.Subscribe(wire.Hello(run, wire.AnyWorker), c.receive)
+		},
 		func() (transport.Subscription, error) { return c.openBoard(run) },
 	} {
 		s, err := subscribe()
@@ -105,9 +107,13 @@ func (c *coordinator) subscribe() (unsubscribe func(), err error) {
 	return unsubscribe, nil
 }
 
-// receive puts a control message into the inbox.
+// receive puts a control message into the inbox. Who sent it the subject tells, where the
+// server's permissions let nobody pose as another.
 func (c *coordinator) receive(m transport.Message) {
 	msg, err := wire.DecodeControl(m.Data)
+	if sender, _ := wire.Sender(m.Subject); err == nil && msg.Worker != sender {
+		err = fmt.Errorf("it names worker %s as its sender: the subject names %q", msg.Worker, sender)
+	}
 	if err != nil {
 		c.Log.Warn("message refused", zap.String("subject", m.Subject), zap.Error(err))
 		return

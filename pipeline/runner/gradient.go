@@ -27,7 +27,7 @@ func (w *worker) serveGrads() (err error) {
 // pullRoot replaces slot 0 by the root and returns its digest.
 func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 	w.graded = 0
-	subject := wire.Root(w.Run, w.generation.Load())
+	subject := wire.Root(w.Run, w.generation.Load(), w.ID)
 	grad := make([]float32, model.BucketSize)
 	var digest model.Digest
 	for i := range w.layout.Buckets() {

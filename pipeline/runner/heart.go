@@ -33,7 +33,7 @@ func newHeart(w *worker, leave func(error)) *heart {
 	h := &heart{cancel: cancel, gone: make(chan struct{})}
 	go func() {
 		defer close(h.gone)
-		if err := beatUntil(ctx, w.Control, wire.ToCoordinator(w.Run, generation), beat); err != nil {
+		if err := beatUntil(ctx, w.Control, wire.ToCoordinator(w.Run, generation, w.ID), beat); err != nil {
 			leave(fmt.Errorf("working for run %s: its coordinator has answered no sign of life for %v: %w: "+
 				"it has ended, was started again or cannot be reached: start this worker again when there is one",
 				w.Run, maxUnheard*tickInterval, err))

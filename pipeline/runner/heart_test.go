@@ -57,7 +57,7 @@ func (l *lonely) Publish(string, []byte) error {
 }
 
 func (l *lonely) Request(ctx context.Context, subject string, _ []byte) ([]byte, error) {
-	if subject != wire.ToCoordinator("story", 3) {
+	if subject != wire.ToCoordinator("story", 3, "w") {
 		return nil, errors.New("asked on " + subject)
 	}
 	l.mu.Lock()

@@ -131,7 +131,7 @@ func newRig(t *testing.T, settings ...string) *rig {
 	t.Helper()
 	r := &rig{plan: planOf(t, settings...)}
 	run := r.plan.Spec.Name
-	c, w := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run)
+	c, w := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run, wire.AnyWorker)
 	server, err := natsbus.StartServer(natsbus.ServerOptions{
 		Run: run, RunDir: t.TempDir(), FS: vfs.OS,
 		Roles: []natsbus.Role{{Name: "coordinator", Publish: c.Publish, Subscribe: c.Subscribe}, {Name: "worker", Publish: w.Publish, Subscribe: w.Subscribe}},
@@ -262,7 +262,7 @@ func (r *rig) train(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func
 	left := make(chan error, workers)
 	r.coordinator.control.set(func(b *bus) {
 		b.subscribed = func(subject string) {
-			if subject != wire.Hello(r.plan.Spec.Name) {
+			if subject != wire.Hello(r.plan.Spec.Name, wire.AnyWorker) {
 				return
 			}
 			for i := range workers {

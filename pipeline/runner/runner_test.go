@@ -227,7 +227,7 @@ func TestStrayMessagesAreIgnored(t *testing.T) {
 			return
 		}
 		life, finish, failed := r.workerOptions().Incarnation, pipeline.Finish{Reason: "stray"}, pipeline.Failed{Reason: "stray"}
-		w, c := wire.ToWorker("tiny", "w"), wire.ToCoordinator("tiny", r.generation)
+		w, c := wire.ToWorker("tiny", "w"), wire.ToCoordinator("tiny", r.generation, "w")
 		for _, stray := range []struct {
 			from    *bus
 			subject string
@@ -239,6 +239,8 @@ func TestStrayMessagesAreIgnored(t *testing.T) {
 			{r.worker.control, c, wire.Control{Generation: r.generation - 1, Worker: "w", Incarnation: life, Message: failed}},
 			{r.worker.control, c, wire.Control{Generation: r.generation, Worker: "w", Incarnation: "life-0", Message: failed}},
 			{r.worker.control, c, wire.Control{Generation: r.generation, Worker: "v", Incarnation: life, Message: failed}},
+			{r.worker.control, wire.ToCoordinator("tiny", r.generation, "v"), wire.Control{Generation: r.generation, Worker: "w", Incarnation: life, Message: failed}},
+			{r.worker.control, wire.Hello("tiny", "v"), wire.Control{Generation: r.generation, Worker: "w", Incarnation: life, Message: failed}},
 		} {
 			data, err := wire.EncodeControl(stray.message)
 			if err == nil {
@@ -311,7 +313,7 @@ func TestDamagedRepliesAreAskedForAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.mustComplete(t, fsys, said, want)
-	for _, subject := range []string{wire.Tokens("tiny", r.generation), wire.State("tiny", r.generation), wire.WorkerState("tiny", "w")} {
+	for _, subject := range []string{wire.Tokens("tiny", r.generation, "w"), wire.State("tiny", r.generation, "w"), wire.WorkerState("tiny", "w")} {
 		if !flipped[subject] {
 			t.Errorf("nothing on %s was damaged", subject)
 		}
@@ -370,7 +372,7 @@ func TestWorkersThatCannotTakePart(t *testing.T) {
 	options := r.coordinatorOptions(f, make(chan string, 1), func(n pipeline.Notice) { refused = append(refused, n) })
 	r.coordinator.control.set(func(b *bus) {
 		b.subscribed = func(subject string) {
-			if subject != wire.Hello("tiny") {
+			if subject != wire.Hello("tiny", wire.AnyWorker) {
 				return
 			}
 			go func() {

@@ -25,7 +25,7 @@ func TestTheCoordinatorRefusesWrongRequests(t *testing.T) {
 	asked := make(chan struct{})
 	r.coordinator.control.set(func(b *bus) {
 		b.subscribed = func(subject string) {
-			if subject == wire.Hello("tiny") {
+			if subject == wire.Hello("tiny", wire.AnyWorker) {
 				go func() {
 					defer close(asked)
 					r.askWrongly(t)
@@ -42,7 +42,7 @@ func TestTheCoordinatorRefusesWrongRequests(t *testing.T) {
 }
 
 func (r *rig) askWrongly(t *testing.T) {
-	tokens, state := wire.Tokens("tiny", r.generation), wire.State("tiny", r.generation)
+	tokens, state := wire.Tokens("tiny", r.generation, "w"), wire.State("tiny", r.generation, "w")
 	for _, c := range []struct{ subject, request, want string }{
 		{tokens, ``, "it is no JSON object"},
 		{tokens, `{"step":1,"lane":0,"microbatch":0,"extra":1}`, "unknown field"},
@@ -81,11 +81,11 @@ func (r *rig) askWrongly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := r.worker.control.Request(t.Context(), wire.ToCoordinator("tiny", r.generation), beat); err != nil || len(answer) != 0 {
+	if answer, err := r.worker.control.Request(t.Context(), wire.ToCoordinator("tiny", r.generation, "w"), beat); err != nil || len(answer) != 0 {
 		t.Errorf("a sign of life was answered with %q, %v", answer, err)
 	}
 	for _, garbage := range []string{"", "{", `{"kind":"failed"}`, strings.Repeat("x", 1<<20)} {
-		for _, subject := range []string{wire.Hello("tiny"), wire.ToCoordinator("tiny", r.generation)} {
+		for _, subject := range []string{wire.Hello("tiny", "w"), wire.ToCoordinator("tiny", r.generation, "w")} {
 			if err := r.worker.control.Publish(subject, []byte(garbage)); err != nil {
 				t.Error(err)
 			}

@@ -88,7 +88,7 @@ func (w *worker) loadInitial(seed uint64) error {
 
 // loadFromCoordinator pulls the state of a checkpoint.
 func (w *worker) loadFromCoordinator(step int64) error {
-	subject := wire.State(w.Run, w.generation.Load())
+	subject := wire.State(w.Run, w.generation.Load(), w.ID)
 	bucket := newState()
 	for i := range w.layout.Buckets() {
 		lo, hi := w.layout.Bucket(i)

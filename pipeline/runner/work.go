@@ -171,9 +171,9 @@ func (w *worker) send(effects []pipeline.WorkerEffect) {
 // publish sends a message to the coordinator. If it is lost the coordinator asks
 // again.
 func (w *worker) publish(m pipeline.Message) {
-	subject := wire.ToCoordinator(w.Run, w.generation.Load())
+	subject := wire.ToCoordinator(w.Run, w.generation.Load(), w.ID)
 	if _, hello := m.(pipeline.Hello); hello {
-		subject = wire.Hello(w.Run)
+		subject = wire.Hello(w.Run, w.ID)
 	}
 	data, err := wire.EncodeControl(wire.Control{Generation: w.generation.Load(), Worker: w.ID, Incarnation: w.Incarnation, Message: m})
 	if err == nil {
@@ -236,7 +236,7 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 func (w *worker) fetch(r wire.TokensRequest, windows int) (model.Batch, error) {
 	context := w.config.Context
 	var rows [][]uint32
-	err := pull(w.pulls, w.Bulk, wire.Tokens(w.Run, w.generation.Load()), wire.EncodeRequest(r), func(payload []byte) (err error) {
+	err := pull(w.pulls, w.Bulk, wire.Tokens(w.Run, w.generation.Load(), w.ID), wire.EncodeRequest(r), func(payload []byte) (err error) {
 		rows, err = arrowfile.DecodeWindows(payload, windows, context+1, w.config.Vocab)
 		return err
 	})
