@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,7 +37,8 @@ func decodeStrict(data []byte, v any) error {
 
 // laxScalars finds what the YAML library lets pass into a value of type t: it cuts
 // 2.5 down to an integer, rounds integers that are too large, and leaves a key without
-// a value as it was. The node has been decoded into t, so aliases have no cycles.
+// a value as it was; and texts with control characters, which it does not all write so that
+// they read back. The node has been decoded into t, so aliases have no cycles.
 func laxScalars(n *yaml.Node, t reflect.Type, key string) (faults []error) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -64,8 +66,18 @@ func laxScalars(n *yaml.Node, t reflect.Type, key string) (faults []error) {
 		faults = append(faults, fmt.Errorf("line %d: %s has no value: give one, or leave the key out", n.Line, key))
 	case n.ShortTag() == "!!float" && (reflect.Zero(t).CanInt() || reflect.Zero(t).CanUint()):
 		faults = append(faults, fmt.Errorf("line %d: %s is %.40s: must be a whole number of at most 64 bits, written in digits", n.Line, key, n.Value))
+	case t.Kind() == reflect.String:
+		if text := textOf(n); strings.ContainsFunc(text, unicode.IsControl) {
+			faults = append(faults, fmt.Errorf("line %d: %s is %.40q: it contains a control character, such as a tab or the end of a line: leave it out", n.Line, key, text))
+		}
 	}
 	return faults
+}
+
+// textOf is the text that a scalar gives: not always what is written, which may be base64.
+func textOf(n *yaml.Node) (text string) {
+	_ = n.Decode(&text) // it has been decoded before
+	return text
 }
 
 // fieldOf returns the type of a struct's field by its key.
