@@ -1,0 +1,53 @@
+#!/bin/sh
+# build.sh OUTDIR [plain|asan|tsan] - compiles the software CUDA device and every kernels/*.cu for this machine
+# into OUTDIR/libcuda.so.1, without a CUDA toolkit. CXX is clang++-19 unless set (g++ works for `plain`).
+#
+#   plain  for any program that finds it as its libcuda.so.1
+#   asan   every access checked by the address sanitizer: the program needs the runtime too
+#          (compiled with -fsanitize=address, or started with LD_PRELOAD=OUTDIR/asan_runtime.so)
+#   tsan   races between the threads of a block are found; the program must be compiled with -fsanitize=thread
+#
+# DEFINES adds options for the kernels alone, such as -DPLANT_... of a test. Objects are kept in OUTDIR/objects under
+# the digest of what they are made from. Modes of the device at run time: see README.md.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+kernels=${KERNELS:-$here/../../kernels}
+out=${1:?usage: build.sh OUTDIR [plain|asan|tsan]}
+mode=${2:-plain}
+cxx=${CXX:-clang++-19}
+mkdir -p "$out/objects"
+out=$(cd "$out" && pwd)
+
+# Products and sums are never fused here: what a kernel means to fuse, it says.
+flags="-std=c++17 -g -fPIC -Wall -Wextra -ffp-contract=off -fvisibility=hidden -DDEV_HOST -I$here -I$kernels"
+if [ "$(uname -m)" = x86_64 ]; then flags="$flags -march=x86-64-v3"; fi
+case $mode in
+  plain) device="-O2"; kernel="-O2"; link="" ;;
+  asan) device="-O1 -fsanitize=address -fno-omit-frame-pointer -shared-libasan"; kernel=$device; link="-fsanitize=address -shared-libasan" ;;
+  tsan) device="-O2 -DSOFT_TSAN"; kernel="-O1 -fsanitize=thread"; link="" ;; # the device itself is not instrumented: fiber.h
+  *) echo "build.sh: the mode is $mode: must be plain, asan or tsan" >&2; exit 2 ;;
+esac
+
+headers=$(cat "$here"/*.h "$kernels"/*.h 2>/dev/null | sha256sum)
+# compile SOURCE FLAGS... - prints the object's path.
+compile() {
+  source=$1; shift
+  object=$out/objects/$(basename "$source").$(printf '%s ' "$headers" "$cxx" "$@" | cat - "$source" | sha256sum | cut -c1-16).o
+  if [ ! -f "$object" ]; then
+    nice -n 10 "$cxx" "$@" -c -x c++ "$source" -o "$object.tmp.$$" || return 1
+    mv "$object.tmp.$$" "$object"
+  fi
+  echo "$object"
+}
+
+objects=
+for source in "$here"/*.cc; do objects="$objects $(compile "$source" $flags $device)"; done
+for source in "$kernels"/*.cu; do
+  [ -f "$source" ] || continue
+  objects="$objects $(compile "$source" $flags $kernel ${DEFINES:-})"
+done
+"$cxx" -shared $link -Wl,-soname,libcuda.so.1 $objects -o "$out/libcuda.so.1.tmp.$$"
+mv "$out/libcuda.so.1.tmp.$$" "$out/libcuda.so.1"
+if [ "$mode" = asan ]; then
+  ln -sf "$("$cxx" -print-file-name=libclang_rt.asan-"$(uname -m)".so)" "$out/asan_runtime.so"
+fi
