@@ -15,11 +15,14 @@ void *__tsan_create_fiber(unsigned);
 void __tsan_switch_to_fiber(void *, unsigned);
 void __tsan_acquire(void *);
 void __tsan_release(void *);
+void __tsan_read_range(void *, unsigned long);
+void __tsan_write_range(void *, unsigned long);
 }
 #endif
 
 soft_thread *soft_cur;
 soft_block soft_blk;
+bool soft_cp_early;
 
 // soft_switch(save, load) keeps the callee-saved registers on the stack, stores the stack pointer in *save
 // and continues with the stack pointer load.
@@ -159,5 +162,12 @@ void published([[maybe_unused]] void *sync) {
 void seen([[maybe_unused]] void *sync) {
 #ifdef SOFT_TSAN
   __tsan_acquire(sync);
+#endif
+}
+
+void copied([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] size_t n) {
+#ifdef SOFT_TSAN
+  __tsan_read_range(const_cast<void *>(from), n);
+  __tsan_write_range(to, n);
 #endif
 }

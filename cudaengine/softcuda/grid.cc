@@ -21,7 +21,6 @@ std::map<std::string, Kernel *> &kernels() {
 void (*run_kernel)(void **);
 void **parameters;
 std::string fault;
-bool copies_early;  // SOFTCUDA_CP=early
 
 // The running block.
 std::vector<Fiber *> order;  // its threads in the order in which they run
@@ -65,6 +64,12 @@ void thread_main() {
   release_block();  // an exited thread counts as arrived, as on the device
   run_next(me);
   abort();  // a thread that is done is never continued
+}
+
+// copy16 is the copy of a cp.async.
+void copy16(void *to, const void *from) {
+  memcpy(to, from, 16);
+  copied(to, from, 16);
 }
 
 // place sets what thread i knows of itself.
@@ -169,36 +174,11 @@ void soft_collective(const char *what, void *operand, void (*compute)(void *cons
   rendezvous(what, operand, compute);
 }
 
-void soft_cp_async16(void *shared, const void *global) {
-  if ((reinterpret_cast<uintptr_t>(shared) | reinterpret_cast<uintptr_t>(global)) & 15) soft_fault("cp.async: an address is not a multiple of 16");
-  soft_thread *t = soft_cur;
-  if (copies_early) {
-    memcpy(shared, global, 16);
-  } else if (t->ncopies == sizeof t->copies / sizeof t->copies[0]) {
-    soft_fault("cp.async: more than 64 copies of one thread outstanding");
-  } else {
-    t->copies[t->ncopies++] = {shared, global, t->group};
-  }
-}
-
-void soft_cp_async_commit() { soft_cur->group++; }
-
-void soft_cp_async_wait(int pending) {
-  soft_thread *t = soft_cur;
-  int kept = 0;
-  for (int i = 0; i < t->ncopies; i++) {
-    const soft_copy c = t->copies[i];
-    if (c.group < t->group - pending) memcpy(c.to, c.from, 16);
-    else t->copies[kept++] = c;
-  }
-  t->ncopies = kept;
-}
-
 std::string run_grid(const Kernel &k, const Geometry &g, void **params) {
   run_kernel = k.run;
   parameters = params;
   fault.clear();
-  copies_early = option("SOFTCUDA_CP", "late") == "early";
+  soft_cp_early = option("SOFTCUDA_CP", "late") == "early";
   threads = g.block.x * g.block.y * g.block.z;
   void *shared = nullptr;
   if (posix_memalign(&shared, 1024, g.shared ? g.shared : 1)) return "no host memory for shared memory";

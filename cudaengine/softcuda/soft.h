@@ -7,8 +7,9 @@
 
 struct dim3_t { unsigned x, y, z; };
 
-// soft_copy is a cp.async of 16 bytes that has been issued and not been waited for.
-struct soft_copy { void *to; const void *from; int group; };
+// soft_copy is a cp.async that has been issued and not been waited for: 16 bytes, the first `bytes` of them from
+// global memory and the rest zero.
+struct soft_copy { void *to; const void *from; int bytes, group; };
 
 // soft_thread is what a kernel may see of the thread it runs as.
 struct soft_thread {
@@ -43,11 +44,9 @@ uint32_t soft_shfl_idx(unsigned mask, uint32_t value, unsigned lane);
 void soft_mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]);             // mma.sync.m16n8k16, fp32 sums
 void soft_ldmatrix(uint32_t *r, const void *row, int matrices, bool transposed);     // row: this lane's 16 bytes, read already
 
-// cp.async of 16 bytes, its commit and its wait for all but the newest `pending` groups. The copy happens
-// at the wait, as late as the rules allow, or at once where SOFTCUDA_CP=early.
-void soft_cp_async16(void *shared, const void *global);
-void soft_cp_async_commit();
-void soft_cp_async_wait(int pending);
+// cp.async: a thread's copies wait in soft_thread, and kernels/dev_host.h lands them, so that the sanitizers see the
+// kernel itself write. They land at the wait, as late as the rules allow, or at once where SOFTCUDA_CP=early.
+extern bool soft_cp_early;
 
 // soft_fault ends the launch with an error; the rest of the block may still run.
 void soft_fault(const char *what);
