@@ -15,8 +15,6 @@ void *__tsan_create_fiber(unsigned);
 void __tsan_switch_to_fiber(void *, unsigned);
 void __tsan_acquire(void *);
 void __tsan_release(void *);
-void __tsan_read_range(void *, unsigned long);
-void __tsan_write_range(void *, unsigned long);
 }
 #endif
 
@@ -162,12 +160,5 @@ void published([[maybe_unused]] void *sync) {
 void seen([[maybe_unused]] void *sync) {
 #ifdef SOFT_TSAN
   __tsan_acquire(sync);
-#endif
-}
-
-void copied([[maybe_unused]] void *to, [[maybe_unused]] const void *from, [[maybe_unused]] size_t n) {
-#ifdef SOFT_TSAN
-  __tsan_read_range(const_cast<void *>(from), n);
-  __tsan_write_range(to, n);
 #endif
 }

@@ -38,5 +38,3 @@ void entered();
 // visible to those that call seen(sync) later.
 void published(void *sync);
 void seen(void *sync);
-// copied tells the race detector that the running thread read n bytes and wrote them elsewhere.
-void copied(void *to, const void *from, size_t n);
