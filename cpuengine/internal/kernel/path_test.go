@@ -35,7 +35,7 @@ func TestPeakFMACounts(t *testing.T) {
 }
 
 func TestCutCoversColumnsOnce(t *testing.T) {
-	for _, floats := range []int{8, 16} {
+	for _, floats := range []int{4, 8, 16} {
 		for n := 1; n < 400; n++ {
 			c := newCut(n, floats)
 			next := 0

@@ -1,6 +1,6 @@
-// Command gen writes the assembly of package kernel for amd64, and its Go declarations. Run
-// it by go generate in that package. AVX-512 and AVX2 come from the same descriptions, so
-// that the two cannot differ in the order of their operations.
+// Command gen writes the assembly of package kernel for amd64 and arm64, and its Go
+// declarations. Run it by go generate in that package. AVX-512 and AVX2 come from the same
+// descriptions, so that the two cannot differ in the order of their operations; NEON has its own.
 package main
 
 import (
@@ -8,15 +8,8 @@ import (
 	"os"
 )
 
-// The files that gen writes, relative to the kernel package.
-const (
-	assemblyFile = "kernel_amd64.s"
-	declarations = "kernel_amd64.go"
-)
-
 func main() {
-	asm, decl := generate()
-	for name, text := range map[string]string{assemblyFile: asm, declarations: decl} {
+	for name, text := range files() {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			fmt.Fprintf(os.Stderr, "write generated code: %s: %v\n", name, err)
 			os.Exit(1)
@@ -24,7 +17,17 @@ func main() {
 	}
 }
 
-// generate returns the contents of the two files.
+// files returns the contents of what gen writes, by name relative to the kernel package.
+func files() map[string]string {
+	asm, decl := generate()
+	neonAsm, neonDecl := generateNeon()
+	return map[string]string{
+		"kernel_amd64.s": asm, "kernel_amd64.go": decl,
+		"kernel_arm64.s": neonAsm, "kernel_arm64.go": neonDecl,
+	}
+}
+
+// generate returns the assembly and the declarations for amd64.
 func generate() (asm, decl string) {
 	e := newEmitter()
 	e.tables()
