@@ -66,12 +66,6 @@ void thread_main() {
   abort();  // a thread that is done is never continued
 }
 
-// copy16 is the copy of a cp.async.
-void copy16(void *to, const void *from) {
-  memcpy(to, from, 16);
-  copied(to, from, 16);
-}
-
 // place sets what thread i knows of itself.
 void place(Fiber *f, unsigned i, dim3_t block) {
   f->tid = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
