@@ -134,7 +134,7 @@ func TestUnitWidth(t *testing.T) {
 	}{
 		{"avx512", 63.9, 64, true}, {"avx512", 60.9, 64, true}, {"avx512", 60.7, 64, false}, {"avx512", 40, 64, false},
 		{"avx512", 32.2, 32, true}, {"avx512", 30, 32, false}, {"avx2", 31.8, 32, true}, {"avx2", 29, 32, false}, {"avx2", 15.9, 16, true},
-		{"portable", 0.4, 0, true},
+		{"neon", 15.9, 16, true}, {"neon", 31, 32, true}, {"neon", 30, 32, false}, {"portable", 0.4, 0, true},
 	} {
 		p := Peak{Path: c.path, FLOPPerCycle: c.measured, Width: unitWidth(c.path, c.measured)}
 		if p.Width != c.width || p.reached() != c.reached {

@@ -21,7 +21,7 @@ type Peak struct {
 }
 
 // vectorLanes are the float32 elements of a vector register of each path.
-var vectorLanes = map[string]float64{"avx512": 16, "avx2": 8}
+var vectorLanes = map[string]float64{"avx512": 16, "avx2": 8, "neon": 4}
 
 // Widths are compared with this tolerance: units have 1, 2, ... pipes, so that there is
 // nothing between.

@@ -28,7 +28,7 @@ type Options struct {
 	Microbatch int    // most windows of one batch, 1 to MaxMicrobatch
 	Slots      int    // gradients held at a time, 0 to MaxSlots; model.Slots(lanes) for a tree
 	Threads    int    // workers, up to MaxThreads; 0: as many as Go uses (GOMAXPROCS)
-	Path       string // instruction set: "avx512", "avx2", "portable"; "": the fastest this machine has
+	Path       string // instruction set: "avx512", "avx2", "neon", "portable"; "": the fastest this machine has
 }
 
 // Engine computes one replica of a model on the processor. It has one caller at a time.

@@ -95,7 +95,7 @@ func TestTheTinyJobGivesTheStoredBits(t *testing.T) {
 	for _, c := range []struct {
 		path    string
 		threads int
-	}{{"avx512", 1}, {"avx512", 2}, {"avx512", 7}, {"avx2", 2}, {"portable", 2}} {
+	}{{"avx512", 1}, {"avx512", 2}, {"avx512", 7}, {"avx2", 2}, {"neon", 2}, {"portable", 2}} {
 		t.Run(fmt.Sprintf("%s-%d", c.path, c.threads), func(t *testing.T) {
 			if got := trainTiny(t, dataset, c.path, c.threads); got != want {
 				t.Errorf("the bits differ:\n got %+v\nwant %+v", got, want)

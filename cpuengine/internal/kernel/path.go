@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Path is one implementation of the package's arithmetic: "avx512", "avx2" or "portable".
+// Path is one implementation of the package's arithmetic: "avx512", "avx2", "neon" or "portable".
 // All paths give the same bits.
 type Path struct {
 	name string

@@ -7,7 +7,7 @@ import (
 )
 
 // partials is the virtual width of every reduction over a row: element i belongs to partial
-// result i % partials. Assembly holds them in one AVX-512 or two AVX2 registers.
+// result i % partials. Assembly holds them in one AVX-512, two AVX2 or four NEON registers.
 const partials = 16
 
 // fold sums the partial results in a fixed tree: halves are added until one is left.
