@@ -2,16 +2,16 @@ package natsbus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"andrea/pipeline/transport"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 	"go.uber.org/zap"
 )
 
@@ -22,14 +22,22 @@ const (
 	retryJitter    = 500 * time.Millisecond // spreads the workers that come back to a restarted server
 	pingEvery      = 10 * time.Second       // with two pings missed a dead server is noticed in half a minute
 	pingsMissed    = 2
-	maxErrorsNamed = 100 // different asynchronous errors that one connection logs
+	maxErrorsNamed = 100         // different asynchronous errors that one connection logs
+	tellEvery      = time.Minute // between two log lines that there is no connection yet
+
+	// minPayload is the largest message that a server must take, in bytes: the default of NATS, which
+	// holds control messages and chunks.
+	minPayload = 1 << 20
 )
 
 // ConnOptions say how to connect. Exactly one of Server and URL is given.
 type ConnOptions struct {
 	Server     *Server     // an embedded server of this process: no socket, one copy less
-	URL        string      // nats://host:port
+	URL        string      // nats://host:port or tls://host:port; several servers of a cluster joined by commas
 	Credential Credential  // whom to be
+	CA         []byte      // PEM of who vouches for a server at a tls:// URL; none: the system's authorities
+	Pin        []byte      // PEM of the only certificate to accept there; none: any that an authority vouches for
+	Plaintext  bool        // the network to a nats:// URL of another machine is trusted
 	Name       string      // the process and its use of the connection, for logs: "worker-3 bulk"
 	Bulk       bool        // for tensors: subscriptions queue without limit, their senders keep to windows
 	Log        *zap.Logger // may be nil
@@ -48,21 +56,45 @@ func Connect(ctx context.Context, o ConnOptions) (transport.Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
+	told := time.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		if b.nc, err = nats.Connect(where, options...); err == nil {
-			return b, nil
+			return b.judged(where)
 		}
 		if errors.Is(err, nats.ErrAuthorization) {
-			return nil, fmt.Errorf("connect to NATS: at %s as role %q: %w: check that the key is of this run's %s",
-				where, o.Credential.Role, err, IdentityFile)
+			return nil, fmt.Errorf("connect to NATS: at %s as role %q: %w: check that the key is of this run's %s, "+
+				"or that the server knows this user", where, o.Credential.Role, err, IdentityFile)
 		}
-		b.log.Debug("no connection to NATS yet", zap.String("address", where), zap.Error(err))
+		if distrusted(err) {
+			return nil, fmt.Errorf("connect to NATS: at %s: %w: check the address, and the certificate or its authority", where, err)
+		}
+		if time.Since(told) >= tellEvery {
+			told = time.Now()
+			b.log.Info("no connection to NATS yet, trying on", zap.String("address", where), zap.Error(err))
+		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("connect to NATS: at %s: %w: last attempt: %w", where, ctx.Err(), err)
 		case <-time.After(wait):
 		}
 	}
+}
+
+// judged refuses a server that the pipeline's messages do not fit.
+func (b *bus) judged(where string) (transport.Bus, error) {
+	if limit := b.nc.MaxPayload(); limit < minPayload {
+		_ = b.Close() // nothing was sent
+		return nil, fmt.Errorf("connect to NATS: at %s: its max_payload is %d bytes: set it to %d (the default of NATS) or more", where, limit, minPayload)
+	}
+	return b, nil
+}
+
+// distrusted reports that a server answered whom its certificate does not vouch for, or that
+// speaks no TLS: to try again does not help.
+func distrusted(err error) bool {
+	var verification *tls.CertificateVerificationError
+	var pinned notPinned
+	return errors.As(err, &verification) || errors.As(err, &pinned) || errors.Is(err, nats.ErrSecureConnWanted)
 }
 
 // options checks o and puts it into the library's terms.
@@ -72,22 +104,20 @@ func (b *bus) options(o ConnOptions) (where string, options []nats.Option, err e
 	}
 	where = o.URL
 	if o.Server != nil {
-		where = o.Server.URL()
-	}
-	u, err := url.Parse(where)
-	if err != nil || u.Scheme != "nats" || u.Hostname() == "" || u.User != nil {
-		return "", nil, errors.New("the URL is not of the form nats://host:port") // unquoted: it may hold a password
+		where = "nats://in-process"
+		options = append(options, nats.InProcessServer(o.Server.nats))
+	} else if options, err = wayTo(o); err != nil {
+		return "", nil, err
 	}
 	if !validRole(o.Credential.Role) {
 		return "", nil, fmt.Errorf("role %q is not of 1 to 64 characters [a-z0-9-]", o.Credential.Role)
 	}
-	public, err := publicKey(o.Credential.Seed)
+	whom, err := o.Credential.options()
 	if err != nil {
-		return "", nil, fmt.Errorf("key of role %q: %w", o.Credential.Role, err)
+		return "", nil, err
 	}
-	options = []nats.Option{
+	options = append(append(options, whom...),
 		nats.Name(o.Name),
-		nats.Nkey(public, signer(o.Credential.Seed)),
 		nats.CustomInboxPrefix(inboxPrefix(o.Credential.Role)),
 		nats.Timeout(dialWait),
 		nats.MaxReconnects(-1),
@@ -97,23 +127,27 @@ func (b *bus) options(o ConnOptions) (where string, options []nats.Option, err e
 		nats.IgnoreAuthErrorAbort(), // else two refusals, as while keys are changed, would end it for good
 		nats.PingInterval(pingEvery),
 		nats.MaxPingsOutstanding(pingsMissed),
-	}
-	if o.Server != nil {
-		options = append(options, nats.InProcessServer(o.Server.nats))
-	}
+	)
 	return where, append(options, b.callbacks()...), nil
 }
 
-// signer answers the server's challenge with the key of a checked seed.
-func signer(seed string) nats.SignatureHandler {
-	return func(nonce []byte) ([]byte, error) {
-		pair, err := nkeys.FromSeed([]byte(seed))
-		if err != nil {
-			return nil, err
-		}
-		defer pair.Wipe()
-		return pair.Sign(nonce)
+// wayTo checks the URL and says how its server is verified.
+func wayTo(o ConnOptions) ([]nats.Option, error) {
+	local, err := checkURLs(o.URL, o.Plaintext)
+	if err != nil {
+		return nil, err
 	}
+	if !local && o.Credential.anonymous() {
+		return nil, errors.New("no credentials are given, and the server is not on this machine: name them with --creds")
+	}
+	if !strings.Contains(o.URL, secured+"://") {
+		return nil, nil
+	}
+	config, err := tlsConfig(o.CA, o.Pin)
+	if err != nil {
+		return nil, err
+	}
+	return []nats.Option{nats.Secure(config)}, nil
 }
 
 // callbacks log what happens to the connection. An error is logged once per text: a refused log line

@@ -19,8 +19,8 @@ const (
 
 	// identityFormat is the number that the file carries; a higher one was written by a newer program.
 	identityFormat = 1
-	// identityMaxBytes caps what is read: 64 KiB holds the keys of some 700 roles.
-	identityMaxBytes = 64 << 10
+	// identityMaxBytes caps what is read: 256 KiB holds the keys of some 3,000 roles.
+	identityMaxBytes = 256 << 10
 )
 
 // Identity is how a run's server is found and entered: where it listens and the secret key of every
@@ -29,14 +29,11 @@ const (
 type Identity struct {
 	Format  int               `json:"format"`
 	Run     string            `json:"run"`
-	Address string            `json:"address"` // nats://host:port of the server's present or last life
+	Address string            `json:"address"` // nats://host:port, or tls://, of the server's present or last life
 	Keys    map[string]string `json:"keys"`    // role -> NKey seed, a secret
-}
-
-// Credential proves to a server that a connection may act as a role.
-type Credential struct {
-	Role string
-	Seed string // NKey seed, a secret: never log it
+	// Certificate is the server's certificate in PEM, the only one to accept at a tls:// address; empty:
+	// an authority has to vouch for the server.
+	Certificate string `json:"certificate,omitempty"`
 }
 
 // Credential returns the credential of a role, or an error when the identity has no such role.
@@ -56,6 +53,39 @@ func ReadIdentity(fsys vfs.FS, runDir string) (Identity, error) {
 		return id, fmt.Errorf("%w: delete the file, the next start makes new keys", err)
 	}
 	return id, err
+}
+
+// NewIdentity makes a new key for each of the roles, for a server that is still to be started.
+func NewIdentity(run string, roles ...string) (Identity, error) {
+	keys := make(map[string]string, len(roles))
+	for _, role := range roles {
+		seed, err := newSeed()
+		if err != nil {
+			return Identity{}, fmt.Errorf("make a key for role %q: %w", role, err)
+		}
+		keys[role] = seed
+	}
+	return Identity{Format: identityFormat, Run: run, Keys: keys}, nil
+}
+
+// Only returns the identity with the key of one role: what a process needs to take that role, and
+// nothing with which it could take another.
+func (id Identity) Only(role string) (Identity, error) {
+	c, err := id.Credential(role)
+	if err != nil {
+		return Identity{}, err
+	}
+	id.Keys = map[string]string{role: c.Seed}
+	return id, nil
+}
+
+// Write writes an identity file, mode 0600; an older file is replaced.
+func (id Identity) Write(fsys vfs.FS, path string) error {
+	data, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.WriteFileAtomic(fsys, path, append(data, '\n'), 0o600)
 }
 
 // ReadIdentityFile reads and checks an identity file: a server's own, or one that Server.WriteKey made.
@@ -91,33 +121,22 @@ func parseIdentity(data []byte) (Identity, error) {
 	return id, nil
 }
 
-// writeIdentity replaces an identity file, mode 0600.
-func writeIdentity(fsys vfs.FS, path string, id Identity) error {
-	data, err := json.MarshalIndent(id, "", "  ")
-	if err != nil {
-		return err
-	}
-	return vfs.WriteFileAtomic(fsys, path, append(data, '\n'), 0o600)
-}
-
-// WriteKey writes an identity file that holds the key of one role only: what a process needs to take
-// that role, and nothing with which it could take another. Mode 0600; an older file is replaced.
+// WriteKey writes an identity file that holds the key of one role only. Mode 0600; an older file is
+// replaced.
 func (s *Server) WriteKey(fsys vfs.FS, path, role string) error {
-	c, err := s.Credential(role)
-	if err != nil {
-		return err
+	id, err := s.identity.Only(role)
+	if err == nil {
+		err = id.Write(fsys, path)
 	}
-	id := s.identity
-	id.Keys = map[string]string{role: c.Seed}
-	if err := writeIdentity(fsys, path, id); err != nil {
+	if err != nil {
 		return fmt.Errorf("write the key of role %q: %w", role, err)
 	}
 	return nil
 }
 
-// loadIdentity returns the run's identity with a key for every role: the former ones as long as the
-// file exists, new ones for roles it does not name. It writes nothing.
-func loadIdentity(fsys vfs.FS, runDir, run string, roles []Role) (Identity, error) {
+// loadIdentity returns the run's identity with a key for every role: those given, else the former ones
+// as long as the file exists, new ones for roles that neither names. It writes nothing.
+func loadIdentity(fsys vfs.FS, runDir, run string, given map[string]string, roles []string) (Identity, error) {
 	id, err := ReadIdentity(fsys, runDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -130,12 +149,13 @@ func loadIdentity(fsys vfs.FS, runDir, run string, roles []Role) (Identity, erro
 	}
 	keys := make(map[string]string, len(roles))
 	maps.Copy(keys, id.Keys)
+	maps.Copy(keys, given)
 	for _, role := range roles {
-		if keys[role.Name] != "" {
+		if keys[role] != "" {
 			continue
 		}
-		if keys[role.Name], err = newSeed(); err != nil {
-			return Identity{}, fmt.Errorf("make a key for role %q: %w", role.Name, err)
+		if keys[role], err = newSeed(); err != nil {
+			return Identity{}, fmt.Errorf("make a key for role %q: %w", role, err)
 		}
 	}
 	return Identity{Format: identityFormat, Run: run, Address: id.Address, Keys: keys}, nil

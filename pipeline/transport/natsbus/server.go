@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -49,14 +50,21 @@ type ServerOptions struct {
 	Run    string      // the run's name, recorded in the identity file
 	RunDir string      // an existing folder; its owner has made sure that no other process uses it
 	FS     vfs.FS      // where RunDir lies
-	Host   string      // a loopback IP or "localhost"; empty means 127.0.0.1
+	Host   string      // an IP, beyond loopback only with Certificate, or "localhost"; empty means 127.0.0.1
 	Port   int         // 0: the port of the server's last life when it is free, else a random one
 	Roles  []Role      // at least one
+	Pool   *Pool       // may be nil
 	Log    *zap.Logger // may be nil
+
+	// Certificate, with its key, makes the server speak TLS and nothing else, except inside its process.
+	Certificate *tls.Certificate
+	// Keys are seeds for roles that were made before, by role; the others' are made at the first start.
+	Keys map[string]string
 }
 
-// Server is the embedded NATS server of one run. It listens on loopback only, lets in only the keys
-// of its identity file, keeps no messages (JetStream is off), and opens no monitoring port.
+// Server is the embedded NATS server of one run. It listens on loopback only, unless it has a
+// certificate, lets in only the keys of its identity file and who they admit, keeps no messages
+// (JetStream is off), and opens no monitoring port.
 type Server struct {
 	nats     *server.Server
 	identity Identity
@@ -73,20 +81,20 @@ func StartServer(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
-	id, err := loadIdentity(o.FS, o.RunDir, o.Run, o.Roles)
+	id, err := loadIdentity(o.FS, o.RunDir, o.Run, o.Keys, o.keyNames())
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
-	users, err := users(o.Roles, id)
+	gate, err := newGate(o.Roles, o.Pool, id)
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
-	s, err := listen(host, o.Port, formerPort(id.Address), users, o.Log)
+	s, err := listen(host, o.Port, formerPort(id.Address), settings(gate, o.Certificate), o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
-	id.Address = "nats://" + s.Addr().String()
-	if err := writeIdentity(o.FS, filepath.Join(o.RunDir, IdentityFile), id); err != nil {
+	id.Address, id.Certificate = addressOf(s, o.Certificate != nil), string(certificatePEM(o.Certificate))
+	if err := id.Write(o.FS, filepath.Join(o.RunDir, IdentityFile)); err != nil {
 		stop(s)
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
@@ -94,8 +102,36 @@ func StartServer(o ServerOptions) (*Server, error) {
 	return &Server{nats: s, identity: id}, nil
 }
 
-// URL is the address at which the server listens, nats://host:port.
+// keyNames are the names of all keys that the server needs.
+func (o ServerOptions) keyNames() []string {
+	var names []string
+	for _, role := range o.Roles {
+		names = append(names, role.Name)
+	}
+	if o.Pool != nil {
+		names = append(names, o.Pool.Name)
+	}
+	return names
+}
+
+// addressOf is the URL of a server for processes of this machine.
+func addressOf(s *server.Server, tls bool) string {
+	scheme, at := "nats", s.Addr().String()
+	if tls {
+		scheme = secured
+	}
+	if host, port, err := net.SplitHostPort(at); err == nil && net.ParseIP(host).IsUnspecified() {
+		at = net.JoinHostPort("127.0.0.1", port)
+	}
+	return scheme + "://" + at
+}
+
+// URL is the address at which the server listens, nats://host:port or tls://host:port. Of one that listens
+// everywhere it is the loopback address.
 func (s *Server) URL() string { return s.identity.Address }
+
+// Identity is what the server's identity file holds.
+func (s *Server) Identity() Identity { return s.identity }
 
 // Credential returns the credential of a role that the server lets in.
 func (s *Server) Credential(role string) (Credential, error) { return s.identity.Credential(role) }
@@ -116,9 +152,12 @@ func checkServer(o ServerOptions) (string, error) {
 	if host == "" || host == "localhost" {
 		host = "127.0.0.1"
 	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		faults = append(faults, fmt.Errorf("listen on %q: not a loopback address: the embedded server has no TLS: "+
-			"use 127.0.0.1, or an external NATS server", o.Host))
+	switch ip := net.ParseIP(host); {
+	case ip == nil:
+		faults = append(faults, fmt.Errorf("listen on %q: it is no IP address: use 127.0.0.1, or 0.0.0.0 and TLS for all", o.Host))
+	case !ip.IsLoopback() && o.Certificate == nil:
+		faults = append(faults, fmt.Errorf("listen on %q: not a loopback address, and there is no TLS: "+
+			"give a certificate and its key (--tls-cert, --tls-key), use 127.0.0.1, or an external NATS server", o.Host))
 	}
 	if o.Port < 0 || o.Port > 65535 {
 		faults = append(faults, fmt.Errorf("port %d is not in 0 to 65535", o.Port))
@@ -129,7 +168,11 @@ func checkServer(o ServerOptions) (string, error) {
 	if len(o.Roles) == 0 {
 		faults = append(faults, errors.New("no roles: nobody could connect"))
 	}
-	return host, errors.Join(append(faults, checkRoles(o.Roles)...)...)
+	roles := o.Roles
+	if o.Pool != nil {
+		roles = append(roles[:len(roles):len(roles)], Role{Name: o.Pool.Name})
+	}
+	return host, errors.Join(append(faults, checkRoles(roles)...)...)
 }
 
 func checkRoles(roles []Role) (faults []error) {
@@ -153,28 +196,6 @@ func checkRoles(roles []Role) (faults []error) {
 	return faults
 }
 
-// users gives every role its key and permissions in the server's terms.
-func users(roles []Role, id Identity) ([]*server.NkeyUser, error) {
-	users := make([]*server.NkeyUser, len(roles))
-	for i, role := range roles {
-		public, err := publicKey(id.Keys[role.Name])
-		if err != nil {
-			return nil, fmt.Errorf("key of role %q: %w", role.Name, err)
-		}
-		publish := &server.SubjectPermission{Allow: role.Publish}
-		if len(role.Publish) == 0 {
-			publish.Deny = []string{">"} // an empty list of allowed patterns would allow all
-		}
-		subscribe := append([]string{inboxPrefix(role.Name) + ".>"}, role.Subscribe...)
-		users[i] = &server.NkeyUser{Nkey: public, Permissions: &server.Permissions{
-			Publish:   publish,
-			Subscribe: &server.SubjectPermission{Allow: subscribe},
-			Response:  &server.ResponsePermission{MaxMsgs: 1, Expires: answerWait},
-		}}
-	}
-	return users, nil
-}
-
 // formerPort is the port in a former address, 0 when there is none.
 func formerPort(address string) int {
 	u, err := url.Parse(address)
@@ -190,32 +211,42 @@ func formerPort(address string) int {
 
 // listen starts a server on the port asked for; without one on the former port, and when that is taken
 // on a random one.
-func listen(host string, port, former int, users []*server.NkeyUser, log *zap.Logger) (*server.Server, error) {
+func listen(host string, port, former int, o server.Options, log *zap.Logger) (*server.Server, error) {
 	if port != 0 {
-		return start(host, port, users, log)
+		return start(host, port, o, log)
 	}
 	if former != 0 {
-		s, err := start(host, former, users, log)
+		s, err := start(host, former, o, log)
 		if err == nil {
 			return s, nil
 		}
 		log.Info("the server's former port is taken, listening on another", zap.Int("port", former))
 	}
-	return start(host, server.RANDOM_PORT, users, log)
+	return start(host, server.RANDOM_PORT, o, log)
+}
+
+// settings are a server's options but for its address.
+func settings(g *gate, certificate *tls.Certificate) server.Options {
+	o := server.Options{
+		CustomClientAuthentication: g,
+		AlwaysEnableNonce:          true, // the gate has clients sign it
+		MaxPayload:                 maxPayload,
+		MaxPending:                 maxPending,
+		AuthTimeout:                authSeconds,
+		WriteDeadline:              10 * time.Second,
+		NoSigs:                     true, // signals belong to the program, which must write a checkpoint first
+	}
+	if certificate != nil {
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS13}
+		o.TLSTimeout = authSeconds
+	}
+	return o
 }
 
 // start runs one server; it fails when the server cannot listen.
-func start(host string, port int, users []*server.NkeyUser, log *zap.Logger) (*server.Server, error) {
-	s, err := server.NewServer(&server.Options{
-		Host:          host,
-		Port:          port,
-		Nkeys:         users,
-		MaxPayload:    maxPayload,
-		MaxPending:    maxPending,
-		AuthTimeout:   authSeconds,
-		WriteDeadline: 10 * time.Second,
-		NoSigs:        true, // signals belong to the program, which must write a checkpoint first
-	})
+func start(host string, port int, o server.Options, log *zap.Logger) (*server.Server, error) {
+	o.Host, o.Port = host, port
+	s, err := server.NewServer(&o)
 	if err != nil {
 		return nil, err
 	}
