@@ -41,6 +41,7 @@ var rules = []rule{
 	{pkg: "dataset/prepare", project: "dataset dataset/arrowfile dataset/textdir tokenizer vfs", why: "turns text into a dataset: joins the importer, the tokenizer and the writer"},
 	{pkg: "tokenizer", pure: true, project: "numeric", std: "hash/maphash", why: "bytes in, ids out; maphash only spreads a table whose order nothing depends on"},
 	{pkg: "pipeline", pure: true, project: "dataset model numeric", modules: yaml, why: "the state machines; yaml reads the job spec from bytes"},
+	{pkg: "pipeline/ledger", pure: true, project: "checkpoints dataset model pipeline", why: "judges a journal beside its plan and its tokens, which it reads through an interface"},
 	{pkg: "pipeline/wire", pure: true, project: "model pipeline", why: "messages to bytes and back"},
 	{pkg: "pipeline/transport", pure: true, why: "the bus as the pipeline sees it: an interface"},
 	{pkg: "pipeline/transport/natsbus", project: "pipeline/transport vfs", modules: nats + " " + zap, why: "the only place that knows NATS; zap carries the server's own log"},
