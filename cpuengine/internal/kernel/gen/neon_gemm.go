@@ -81,17 +81,23 @@ func (e neon) overK(vectors int) {
 
 // rankOne adds column k of A times row k of B to the tile, and moves on to the next. An
 // element of A is loaded as a scalar, which costs the multiply-add's pipes nothing: the load
-// that broadcasts does.
+// that broadcasts does. It is loaded some rows ahead for processors that wait for it.
 func (e neon) rankOne(vectors int) {
 	firstB := neonRows * vectors
 	firstA := firstB + vectors
+	forA := min(neonRows, neonRegs-firstA)
+	loadA := func(r int) { e.op("FMOVS", "("+rowRegisters[r]+")(R13)", freg(firstA+r%forA)) }
 	e.load("R12", 0, firstB, vectors)
 	e.op("ADD", "R7", "R12")
-	for r, row := range rowRegisters {
-		a := firstA + r%(neonRegs-firstA)
-		e.op("FMOVS", "("+row+")(R13)", freg(a))
+	for r := range forA - 1 {
+		loadA(r)
+	}
+	for r := range neonRows {
+		if ahead := r + forA - 1; ahead < neonRows {
+			loadA(ahead)
+		}
 		for j := range vectors {
-			e.multiplyAddBy(r*vectors+j, firstB+j, a)
+			e.multiplyAddBy(r*vectors+j, firstB+j, firstA+r%forA)
 		}
 	}
 	e.op("ADD", "R4", "R13")
