@@ -50,6 +50,7 @@ var rules = []rule{
 	{pkg: "cpuengine/internal/kernel", project: "cpuengine/internal/pool numeric", modules: sys, why: "asks the processor what it can"},
 	{pkg: "cpuengine/internal/kernel/gen", why: "writes the assembly; a program for developers"},
 	{pkg: "cpuengine/internal/pool", why: "threads and nothing else"},
+	{pkg: "kernels", pure: true, why: "the CUDA sources as values: a table of launches and embedded images"},
 	{pkg: "bench", project: "cpuengine model", why: "times the engine and the machine: owns the clock"},
 	{pkg: "enginetest", project: "model numeric", why: "judges engines by the interface alone"},
 	{pkg: "checkpoints", pure: true, project: "model", why: "manifest, tensor header and retention as values"},
