@@ -45,7 +45,7 @@ func (e neon) tables() {
 	e.table("tailMask", []uint32{all, all, all, 0, 0, 0})
 	var words []uint32
 	for _, c := range expConstants {
-		words = append(words, c.bits)
+		words = append(words, c.bits, c.bits, c.bits, c.bits)
 	}
 	e.table("expTable", words)
 }
@@ -162,6 +162,7 @@ var instructions = map[string]instruction{
 	"FCMGE": {0x6e20e400, "", "4S"},
 	"FCMGT": {0x6ea0e400, "", "4S"},
 	"FDIV":  {0x6e20fc00, "", "4S"},
+	"FMAX":  {0x4e20f400, "", "4S"},
 	"FMLA":  {0x4e20cc00, "VFMLA", "S4"},
 	"FMLS":  {0x4ea0cc00, "VFMLS", "S4"},
 	"FMUL":  {0x6e20dc00, "", "4S"},

@@ -99,30 +99,33 @@ func (e neon) dot() {
 	e.result()
 }
 
-// max takes the larger by the rule of kernel.larger and notes on the side, in register 5,
-// where all elements were numbers.
+// max takes the larger by the rule of kernel.larger, and once more by the instruction that
+// keeps NaN, but not the signs of zeros.
 func (e neon) max() {
-	const x, number, numbers = 4, 6, 5
+	const x, firstNaN, number = 4, 12, 5
 	e.begin("Max", "x []float32", "float32")
 	e.parameters("x_base", "R0", "x_len", left)
 	e.op("MOVW", fmt.Sprintf("$0x%08x", math.Float32bits(float32(math.Inf(-1)))), "R7")
 	for q := range quarters {
 		e.op("VDUP", "R7", vreg(q, "S4"))
+		e.op("VDUP", "R7", vreg(firstNaN+q, "S4"))
 	}
-	e.vector("FCMEQ", numbers, 0, 0)
 	e.overPartials([]string{"R0"}, func(quarter, offset int, masked bool) {
 		e.loadFor("R0", offset, x, masked)
 		if masked {
 			e.vector("BIF", x, quarter, mask)
 		}
 		e.larger(quarter, x)
-		e.vector("FCMEQ", number, x, x)
-		e.vector("AND", numbers, numbers, number)
+		e.vector("FMAX", firstNaN+quarter, firstNaN+quarter, x)
 	})
 	e.tree(e.larger)
+	for q := 1; q < quarters; q++ {
+		e.vector("FMAX", firstNaN, firstNaN, firstNaN+q)
+	}
+	e.vector("FCMEQ", number, firstNaN, firstNaN)
 	clean := e.label("clean")
-	e.op("VMOV", vreg(numbers, "D[0]"), "R7")
-	e.op("VMOV", vreg(numbers, "D[1]"), "R8")
+	e.op("VMOV", vreg(number, "D[0]"), "R7")
+	e.op("VMOV", vreg(number, "D[1]"), "R8")
 	e.op("AND", "R7", "R8", "R8")
 	e.op("CMN", 1, "R8")
 	e.op("BEQ", clean)
@@ -133,10 +136,13 @@ func (e neon) max() {
 }
 
 // constant returns the register of one of expConstants.
-func (e neon) constant(name string) int {
+func (e neon) constant(name string) int { return firstExpRegister + expConstant(name) }
+
+// expConstant returns the place of one of expConstants.
+func expConstant(name string) int {
 	for i, c := range expConstants {
 		if c.name == name {
-			return firstExpRegister + i
+			return i
 		}
 	}
 	panic("gen: no constant " + name)
@@ -147,10 +153,8 @@ func (e neon) expSum() {
 	e.begin("ExpSum", "dst, x []float32, bias float32", "float32")
 	e.parameters("x_base", "R0", "dst_base", "R1", "dst_len", left)
 	e.broadcast("bias", bias)
-	e.op("MOVD", "$·expTable<>(SB)", "R7")
-	for i := range expConstants {
-		e.op("VLD1R.P", "4(R7)", "["+vreg(firstExpRegister+i, "S4")+"]")
-	}
+	e.op("MOVD", "$·expTable<>(SB)", expTable)
+	e.load(expTable, 0, firstExpRegister, len(expConstants))
 	for q := range quarters {
 		e.zero(q)
 	}
@@ -170,29 +174,32 @@ func (e neon) expSum() {
 	e.result()
 }
 
-// exp sets p = e^x with registers 6, 7 and 8 as temporaries. Arguments out of range give
-// nonsense that the end replaces: +0 below low; x·Inf, which is Inf or NaN, above high and
-// for NaN.
+// expTable is the register that points to the constants of the exponential.
+const expTable = "R7"
+
+// exp sets p = e^x, with registers 6 to 8 and 11 to 13 as temporaries, and leaves the rest r
+// in x. Arguments out of range give nonsense that the end replaces: +0 below low; x·Inf, which
+// is Inf or NaN, above high and for NaN. The coefficient that a multiply-add adds to, and
+// overwrites, comes from memory: a copy between registers would take the multiply-adds' pipes.
 func (e neon) exp(x, p int) {
-	const n, r, q = 6, 7, 8
+	const n, q, power, below, within, beyond = 6, 7, 8, 11, 12, 13
 	e.vector("FMUL", n, x, e.constant("log2e"))
-	e.vector("FADD", p, n, e.constant("magic"))
-	e.vector("FSUB", n, p, e.constant("magic"))
-	e.copy(x, r)
-	e.vector("FMLS", r, n, e.constant("ln2Hi"))
-	e.vector("FMLS", r, n, e.constant("ln2Lo"))
-	e.op("VSHL", 23, vreg(p, "S4"), vreg(n, "S4")) // the integer is in the low bits of x·log2e + magic
+	e.vector("FADD", power, n, e.constant("magic"))
+	e.vector("FSUB", n, power, e.constant("magic"))
+	e.op("VSHL", 23, vreg(power, "S4"), vreg(power, "S4")) // the integer is in the low bits of x·log2e + magic
+	e.vector("FCMGT", below, e.constant("low"), x)
+	e.vector("FCMGE", within, e.constant("high"), x)
+	e.vector("FMUL", beyond, x, e.constant("inf"))
+	e.vector("FMLS", x, n, e.constant("ln2Hi"))
+	e.vector("FMLS", x, n, e.constant("ln2Lo"))
 	last := e.constant("exp6")
 	for i, c := range []string{"exp5", "exp4", "exp3", "exp2", "one", "one"} {
 		next := []int{q, p}[i%2]
-		e.copy(e.constant(c), next)
-		e.vector("FMLA", next, last, r)
+		e.loadOne(expTable, expConstant(c)*neonBytes, next)
+		e.vector("FMLA", next, last, x)
 		last = next
 	}
-	e.vector("ADD", p, p, n)
-	e.vector("FCMGT", n, e.constant("low"), x)
-	e.vector("BIC", p, p, n)
-	e.vector("FCMGE", n, e.constant("high"), x)
-	e.vector("FMUL", r, x, e.constant("inf"))
-	e.vector("BIF", p, r, n)
+	e.vector("ADD", p, p, power)
+	e.vector("BIC", p, p, below)
+	e.vector("BIF", p, beyond, within)
 }

@@ -19,6 +19,7 @@ func TestEncodings(t *testing.T) {
 		{"fcmeq v1.4s, v2.4s, v3.4s", encode(instructions["FCMEQ"].bits, 1, 2, 3), 0x4e23e441},
 		{"fcmge v1.4s, v2.4s, v3.4s", encode(instructions["FCMGE"].bits, 1, 2, 3), 0x6e23e441},
 		{"fcmgt v1.4s, v2.4s, v3.4s", encode(instructions["FCMGT"].bits, 1, 2, 3), 0x6ea3e441},
+		{"fmax v1.4s, v2.4s, v3.4s", encode(instructions["FMAX"].bits, 1, 2, 3), 0x4e23f441},
 		{"bic v1.16b, v2.16b, v3.16b", encode(instructions["BIC"].bits, 1, 2, 3), 0x4e631c41},
 		{"fsqrt v1.4s, v2.4s", encode(fsqrt, 1, 2, 0), 0x6ea1f841},
 		{"fcmlt v1.4s, v2.4s, #0.0", encode(fcmltZero, 1, 2, 0), 0x4ea0e841},
