@@ -70,8 +70,25 @@ func PeerState(run string, asker, holder pipeline.WorkerID) string {
 // run goes.
 func Status(run string) string { return prefix(run) + ".c.status" }
 
+// Runs is where anybody asks the coordinators of a server which runs they have. Each
+// answers with the name of its run.
+const Runs = "andrea.runs"
+
 // Logs is a pattern: where all processes of a run send their log lines.
 func Logs(run string) string { return prefix(run) + ".log.>" }
+
+// History is where anybody of the run asks the coordinator for the newest log lines of all
+// processes.
+func History(run string) string { return prefix(run) + ".c.history" }
+
+// LoggedBy is the process that a subject of Logs names; false when it is none.
+func LoggedBy(subject string) (process string, ok bool) {
+	tokens := strings.Split(subject, ".") // andrea, run, log, process, level
+	if len(tokens) != 5 || tokens[0] != "andrea" || tokens[2] != "log" {
+		return "", false
+	}
+	return tokens[3], true
+}
 
 // Sender is the worker that a subject names as its sender, which the server's permissions
 // vouch for; false when the subject is not one that a worker sends on.
@@ -97,20 +114,20 @@ func Sender(subject string) (pipeline.WorkerID, bool) {
 // besides its own inbox.
 type Permissions struct{ Publish, Subscribe []string }
 
-// CoordinatorPermissions are everything of the run.
+// CoordinatorPermissions are everything of the run, and answering which run it is.
 func CoordinatorPermissions(run string) Permissions {
-	all := []string{prefix(run) + ".>"}
-	return Permissions{Publish: all, Subscribe: all}
+	all := prefix(run) + ".>"
+	return Permissions{Publish: []string{all}, Subscribe: []string{all, Runs}}
 }
 
 // WorkerPermissions are the subjects that name a worker as the sender or as the one who
 // listens, so that it can neither pose as another nor overhear one. With AnyWorker they are
-// those of all workers together.
+// those of all workers together. Each may ask which runs there are and how its own goes.
 func WorkerPermissions(run string, worker pipeline.WorkerID) Permissions {
 	p := prefix(run)
 	return Permissions{
 		Publish: []string{
-			Hello(run, worker),
+			Runs, Status(run), Hello(run, worker),
 			fmt.Sprintf("%s.c.*.%s.>", p, worker),
 			fmt.Sprintf("%s.p.%s.>", p, worker),
 			fmt.Sprintf("%s.log.%s.>", p, worker),
@@ -122,7 +139,7 @@ func WorkerPermissions(run string, worker pipeline.WorkerID) Permissions {
 	}
 }
 
-// ObserverPermissions are asking for the status and reading the logs.
+// ObserverPermissions are asking for the status and reading the logs, old and new.
 func ObserverPermissions(run string) Permissions {
-	return Permissions{Publish: []string{Status(run)}, Subscribe: []string{Logs(run)}}
+	return Permissions{Publish: []string{Runs, Status(run), History(run)}, Subscribe: []string{Logs(run)}}
 }

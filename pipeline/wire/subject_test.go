@@ -26,6 +26,8 @@ func TestSubjectsGolden(t *testing.T) {
 		PeerState("demo", AnyWorker, "w-2"): "andrea.demo.p.*.w-2.state",
 		Status("demo"):                      "andrea.demo.c.status",
 		Logs("demo"):                        "andrea.demo.log.>",
+		Runs:                                "andrea.runs",
+		History("demo"):                     "andrea.demo.c.history",
 		ToCoordinator("demo", 1<<63, "w"):   "andrea.demo.c.9223372036854775808.w.control",
 	} {
 		if got != want {
@@ -60,6 +62,16 @@ func TestSender(t *testing.T) {
 		got, ok := Sender(subject)
 		if got != want || ok != (want != "") {
 			t.Errorf("the sender on %q is %q, %v: want %q", subject, got, ok, want)
+		}
+	}
+}
+
+func TestLoggedBy(t *testing.T) {
+	for subject, want := range map[string]string{
+		"andrea.demo.log.w-1.info": "w-1", "andrea.demo.log.w-1": "", "andrea.demo.log.w-1.info.x": "", "andrea.demo.c.w-1.info": "", "x.demo.log.w.info": "", "": "",
+	} {
+		if got, ok := LoggedBy(subject); got != want || ok != (want != "") {
+			t.Errorf("%q is logged by %q, %v: want %q", subject, got, ok, want)
 		}
 	}
 }
@@ -116,6 +128,7 @@ func TestPermissions(t *testing.T) {
 		return []string{ToWorker("demo", w), WorkerState("demo", w), WorkerGrad("demo", w), PeerState("demo", "x", w), PeerState("demo", AnyWorker, w)}
 	}
 	foreign := []string{Hello("demo2", "w"), ToWorker("demon", "w"), "andrea.demo", "andrea.>", ">", "$JS.API.INFO"}
+	observer := ObserverPermissions("demo")
 	coordinator, worker, all := CoordinatorPermissions("demo"), WorkerPermissions("demo", "w"), WorkerPermissions("demo", AnyWorker)
 	for _, c := range []struct {
 		name     string
@@ -134,6 +147,11 @@ func TestPermissions(t *testing.T) {
 		{"a worker overhears all", worker.Subscribe, toWorker(AnyWorker), false},
 		{"a worker sends as the coordinator", worker.Publish, []string{ToWorker("demo", "v"), WorkerState("demo", "v"), WorkerGrad("demo", "v")}, false},
 		{"a worker listens as the coordinator", worker.Subscribe, fromWorker(AnyWorker), false},
+		{"an observer asks", observer.Publish, []string{Runs, Status("demo"), History("demo")}, true},
+		{"a worker asks", worker.Publish, []string{Runs, Status("demo")}, true},
+		{"a coordinator is asked", coordinator.Subscribe, []string{Runs, Status("demo"), History("demo")}, true},
+		{"an observer sends as a worker", observer.Publish, append(fromWorker("w"), toWorker("w")...), false},
+		{"a worker reads the logs", worker.Subscribe, []string{Logs("demo"), "andrea.demo.log.w.info"}, false},
 		{"a coordinator listens elsewhere", coordinator.Subscribe, foreign, false},
 		{"a coordinator sends elsewhere", coordinator.Publish, foreign, false},
 		{"a worker listens elsewhere", worker.Subscribe, foreign, false},
