@@ -19,16 +19,16 @@ mkdir -p "$out/objects"
 out=$(cd "$out" && pwd)
 
 # Products and sums are never fused here: what a kernel means to fuse, it says.
-flags="-std=c++17 -g -fPIC -Wall -Wextra -ffp-contract=off -fvisibility=hidden -DDEV_HOST -I$here -I$kernels"
+flags="-std=c++17 -g -fPIC -Wall -Wextra -ffp-contract=off -fvisibility=hidden -DDEV_HOST -I$here/device -I$kernels"
 if [ "$(uname -m)" = x86_64 ]; then flags="$flags -march=x86-64-v3"; fi
 case $mode in
   plain) device="-O2"; kernel="-O2"; link="" ;;
   asan) device="-O1 -fsanitize=address -fno-omit-frame-pointer -shared-libasan"; kernel=$device; link="-fsanitize=address -shared-libasan" ;;
-  tsan) device="-O2 -DSOFT_TSAN"; kernel="-O1 -fsanitize=thread"; link="" ;; # the device itself is not instrumented: fiber.h
+  tsan) device="-O2 -DSOFT_TSAN"; kernel="-O1 -fsanitize=thread"; link="" ;; # the device itself is not instrumented: device/fiber.h
   *) echo "build.sh: the mode is $mode: must be plain, asan or tsan" >&2; exit 2 ;;
 esac
 
-headers=$(cat "$here"/*.h "$kernels"/*.h 2>/dev/null | sha256sum)
+headers=$(cat "$here"/device/*.h "$kernels"/*.h 2>/dev/null | sha256sum)
 # compile SOURCE FLAGS... - prints the object's path.
 compile() {
   source=$1; shift
@@ -41,7 +41,7 @@ compile() {
 }
 
 objects=
-for source in "$here"/*.cc; do objects="$objects $(compile "$source" $flags $device)"; done
+for source in "$here"/device/*.cc; do objects="$objects $(compile "$source" $flags $device)"; done
 for source in "$kernels"/*.cu; do
   [ -f "$source" ] || continue
   objects="$objects $(compile "$source" $flags $kernel ${DEFINES:-})"
