@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -41,6 +42,22 @@ func needCompiler(t testing.TB) {
 	if _, err := exec.LookPath("clang++-19"); err != nil {
 		t.Skip("clang++-19 is not installed: it compiles the kernels for the software device and for GPUs")
 	}
+}
+
+var plainRunner struct {
+	sync.Mutex
+	path string
+}
+
+// plain is the runner of the kernels as they are, without sanitizers, built once.
+func plain(t testing.TB) string {
+	t.Helper()
+	plainRunner.Lock()
+	defer plainRunner.Unlock()
+	if plainRunner.path == "" {
+		plainRunner.path = build(t, "plain", "plain", ".")
+	}
+	return plainRunner.path
 }
 
 // build compiles the software device with the kernels of a folder and the runner, and returns the runner's path.

@@ -12,7 +12,7 @@ import (
 
 // TestOpsInFloat32 runs the suite of engines over the kernels of the parity mode.
 func TestOpsInFloat32(t *testing.T) {
-	d := start(t, build(t, "plain", "plain", "."))
+	d := start(t, plain(t))
 	enginetest.RunOps(t, ops(d))
 }
 
