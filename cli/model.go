@@ -25,9 +25,10 @@ func modelCommand(o outside) *cobra.Command {
 
 // describeFlags are the flags of 'andrea model describe'.
 type describeFlags struct {
-	vocab int
-	set   []string
-	json  bool
+	vocab   int
+	set     []string
+	json    bool
+	cluster clusterFlags
 }
 
 func modelDescribeCommand(o outside) *cobra.Command {
@@ -41,17 +42,29 @@ checkpoint's files, and the loss before training.
 
 VARIANT is 12m, 120m, 480m, or custom with a shape of your own. --set takes the keys
 that 'andrea train' takes; batch.microbatch and batch.lanes decide memory. The
-vocabulary is the variant's unless --vocab gives the size of another tokenizer.`,
+vocabulary is the variant's unless --vocab gives the size of another tokenizer.
+
+With --workers it also says what the exchange of gradients takes: bytes through the
+coordinator, its core-seconds, the share of a step, the tokens_per_step at which that
+share is 5 %, and up to how many workers the run gets faster. 'in a row' gathers, then
+broadcasts; 'pipelined' does both at once, bucket by bucket. --gflops or
+--tokens-per-second say how fast one worker trains alone ('andrea bench' measures it);
+without them three kinds of workers are compared. docs/scaling.md has the formula, and
+the measurements that it stands on.`,
 		Example: `  andrea model describe 120m
   andrea model describe 12m --set batch.microbatch=4 --set batch.lanes=16
   andrea model describe custom --vocab 2305 --set model.d_model=256 --set model.n_head=4 \
       --set model.n_layer=6 --set model.context=512
-  andrea model describe 480m --json | jq .memory.total`,
+  andrea model describe 480m --json | jq .memory.total
+  andrea model describe 120m --workers 8 --nic 25G --tokens-per-step 262144 --gflops 250`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			vocab := f.vocab
 			if !c.Flags().Changed("vocab") {
 				vocab = familyVocab(args[0])
+			}
+			if c.Flags().Changed("tokens-per-step") {
+				f.set = append(f.set, fmt.Sprintf("batch.tokens_per_step=%d", f.cluster.tokensPerStep))
 			}
 			return describeModel(o, args[0], vocab, f)
 		},
@@ -60,6 +73,7 @@ vocabulary is the variant's unless --vocab gives the size of another tokenizer.`
 	flags.IntVar(&f.vocab, "vocab", 0, "size of the tokenizer's vocabulary: N + 257 for harris:N (default: the variant's)")
 	flags.StringArrayVar(&f.set, "set", nil, "set one key of the job, such as model.d_model=256; can be repeated")
 	flags.BoolVar(&f.json, "json", false, "print the description as JSON")
+	f.cluster.add(c)
 	return c
 }
 
@@ -83,9 +97,14 @@ func describeModel(o outside, variant string, vocab int, f describeFlags) error 
 	if err != nil {
 		return badInput(err)
 	}
+	network, err := f.cluster.network(plan.Model)
+	if err != nil {
+		return badInput(err)
+	}
 	d, err := describe.Of(plan.Model, describe.Setting{
 		Microbatch: batch.Microbatch, Lanes: batch.Lanes, TokensPerStep: batch.TokensPerStep, Threads: threads,
 		EngineBytes: bytes, GCPercent: gcPercentOf(heldBytes(plan.Model, bytes)),
+		Network: network,
 	})
 	if err != nil {
 		return badInput(err)

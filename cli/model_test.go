@@ -49,6 +49,28 @@ func TestModelDescribe(t *testing.T) {
 	}
 }
 
+func TestModelDescribeACluster(t *testing.T) {
+	p := newPlace(t)
+	args := []string{"model", "describe", "120m", "--workers", "8", "--nic", "10G", "--tokens-per-step", "262144"}
+	d := decode[describe.Description](t, p.run("", append(args, "--json", "--gflops", "250", "--cores", "4")...))
+	c := d.Cluster
+	if c == nil || c.Workers != 8 || c.NIC != 10e9 || c.Cores != 4 || len(c.Kinds) != 1 || d.Batch.TokensPerStep != 262144 || math.Abs(c.Kinds[0].TokensPerSecond-413.1) > 0.1 {
+		t.Errorf("%+v", c)
+	}
+	if c := decode[describe.Description](t, p.run("", append(args, "--json", "--tokens-per-second", "77")...)).Cluster; c.Kinds[0].TokensPerSecond != 77 || c.Cores != 8 {
+		t.Errorf("%+v", c)
+	}
+	r := p.run("", append(args, "--workers", "16")...)
+	for _, want := range []string{"10 Gbit/s", "8 of them stand by", "2 CPU cores", "32 CPU cores", "one H200", "pipelined", "394,795,008"} {
+		if r.code != 0 || !strings.Contains(r.stdout, want) {
+			t.Errorf("exit %d, no %q:\n%s%s", r.code, want, r.stdout, r.stderr)
+		}
+	}
+	if d := decode[describe.Description](t, p.run("", "model", "describe", "12m", "--json")); d.Cluster != nil {
+		t.Errorf("a cluster that nobody asked for: %+v", d.Cluster)
+	}
+}
+
 func TestModelDescribeListsFaults(t *testing.T) {
 	p := newPlace(t)
 	for _, c := range []struct {
@@ -65,6 +87,16 @@ func TestModelDescribeListsFaults(t *testing.T) {
 		{[]string{"12m", "--set", "batch.tokens_per_step=1000"}, []string{"1000"}},
 		{[]string{"12m", "--set", "batch.microbatch=100000"}, []string{"microbatch"}},
 		{[]string{"480m", "--set", "model.n_layer=1000"}, []string{"parameters"}},
+		{[]string{"12m", "--workers", "-1"}, []string{"--workers is -1"}},
+		{[]string{"12m", "--workers", "5000"}, []string{"--workers is 5000", "4096"}},
+		{[]string{"12m", "--workers", "2", "--nic", "fast"}, []string{"--nic", "fast", "25G"}},
+		{[]string{"12m", "--workers", "2", "--nic", "NaNG"}, []string{"--nic", "NaNG"}},
+		{[]string{"12m", "--workers", "2", "--nic", "5"}, []string{"--nic", `"5"`}},
+		{[]string{"12m", "--workers", "2", "--cores", "0"}, []string{"--cores is 0"}},
+		{[]string{"12m", "--workers", "2", "--gflops", "-1"}, []string{"--gflops is -1"}},
+		{[]string{"12m", "--workers", "2", "--gflops", "NaN"}, []string{"--gflops is NaN"}},
+		{[]string{"12m", "--workers", "2", "--gflops", "1", "--tokens-per-second", "1"}, []string{"give one"}},
+		{[]string{"12m", "--tokens-per-step", "1000"}, []string{"1000"}},
 	} {
 		r := p.run("", append([]string{"model", "describe", "--json"}, c.args...)...)
 		if r.code != 2 || r.stdout != "" {

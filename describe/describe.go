@@ -19,6 +19,8 @@ type Setting struct {
 	Threads       int   // that the engine runs
 	EngineBytes   int64 // that the engine allocates
 	GCPercent     int   // garbage that the Go runtime lets lie before it collects, percent of what is in use
+
+	Network *Network // nil: no cluster is described
 }
 
 // Description is all that is said of a shape. Sizes are in bytes.
@@ -32,6 +34,7 @@ type Description struct {
 	Memory      Memory      `json:"memory"`
 	Checkpoint  []FileBytes `json:"checkpoint"`
 	LossAtStart float64     `json:"loss_at_start"` // nats per token, on uniformly random tokens
+	Cluster     *Cluster    `json:"cluster,omitempty"`
 }
 
 // Shape is the shape and the switches of the model.
@@ -92,7 +95,7 @@ func Of(c model.Config, s Setting) (Description, error) {
 		return Description{}, fmt.Errorf("describing the model: %w", err)
 	}
 	slots := model.Slots(s.Lanes)
-	return Description{
+	d := Description{
 		Variant: c.Variant,
 		Shape: Shape{
 			DModel: c.DModel, NHead: c.NHead, HeadDim: c.HeadDim(), NLayer: c.NLayer, Context: c.Context, Vocab: c.Vocab,
@@ -105,7 +108,11 @@ func Of(c model.Config, s Setting) (Description, error) {
 		Memory:      memoryOf(c, s, slots),
 		Checkpoint:  files,
 		LossAtStart: lossAtStart(c),
-	}, nil
+	}
+	if s.Network != nil {
+		d.Cluster = clusterOf(c, s, *s.Network)
+	}
+	return d, nil
 }
 
 // share sets the shares of all parts in total.

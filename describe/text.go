@@ -20,6 +20,9 @@ func (d Description) Text() string {
 		amount(&b, f.Name, f.Bytes, "")
 	}
 	fmt.Fprintf(&b, "\nLoss before training, on uniformly random tokens: %.3f nats per token\n", d.LossAtStart)
+	if d.Cluster != nil {
+		d.writeCluster(&b)
+	}
 	return b.String()
 }
 
