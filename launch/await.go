@@ -25,14 +25,19 @@ const (
 	tellWaiting = time.Minute // between two log lines
 )
 
-// await returns the generation of a coordinator of the run that is higher than seen, once one
-// answers, or ctx's error.
-func (p *process) await(ctx context.Context, run string, seen uint64) (generation uint64, err error) {
+// await returns the generation of a start of the run that is newer than the last one, once its
+// coordinator answers. The error is ctx's, or, when giveUp is set and nobody answers, errLeft; the
+// generation is the last one's then.
+func (p *process) await(ctx context.Context, last start, giveUp bool) (generation uint64, err error) {
+	generation = last.generation
 	err = lookUntil(ctx, func(why error) {
-		p.log.Info("waiting for the coordinator", zap.Uint64("former_generation", seen), zap.Error(why))
+		p.log.Info("waiting for the coordinator", zap.Uint64("former_generation", last.generation), zap.Error(why))
 	}, func(ctx context.Context) (bool, error) {
-		report, err := runner.AskStatus(ctx, p.control, run)
-		if err != nil || report.Generation <= seen {
+		report, err := runner.AskStatus(ctx, p.control, last.run)
+		switch {
+		case giveUp && errors.Is(err, transport.ErrNoResponders):
+			return true, errLeft
+		case err != nil || report.Generation <= last.generation:
 			return false, err
 		}
 		generation = report.Generation
@@ -42,7 +47,7 @@ func (p *process) await(ctx context.Context, run string, seen uint64) (generatio
 }
 
 // findRun waits for the only run of a server.
-func (o WorkerOptions) findRun(ctx context.Context, access natsbus.ConnOptions) (run string, err error) {
+func (o WorkerOptions) findRun(ctx context.Context, access natsbus.ConnOptions, link *link) (run string, err error) {
 	log, err := telemetry.New(telemetry.Options{Run: "unknown", Process: access.Credential.Role, File: unsynced{o.Log}})
 	if err != nil {
 		return "", err
@@ -53,6 +58,7 @@ func (o WorkerOptions) findRun(ctx context.Context, access natsbus.ConnOptions) 
 		log.Info("waiting for a run on the server", zap.String("address", access.URL), zap.Error(why))
 	}, func(ctx context.Context) (bool, error) {
 		runs, err := FindRuns(ctx, access)
+		link.looked.Store(err == nil)
 		if len(runs) == 1 {
 			run = runs[0]
 		}

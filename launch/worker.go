@@ -46,30 +46,51 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	if run == "" {
 		run = o.Run
 	}
-	var bus atomic.Pointer[transport.Bus] // while there is one
-	stop, err := listenProbes(o.HTTP, workerProbes(&bus))
+	var link link
+	stop, err := listenProbes(o.HTTP, link.probes())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stop() }() // the process ends
-	for seen := uint64(0); ; {
-		if seen, err = o.takePart(ctx, run, access, &bus, seen); !o.Wait || ctx.Err() != nil || !hasEnded(err) {
+	var last start
+	for {
+		err := o.takePart(ctx, run, access, &link, &last)
+		again := o.Wait && hasEnded(err) || errors.Is(err, errLeft)
+		if !again || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// workerProbes: a worker has started when it runs at all, since it waits for everybody else, and is
-// ready when its server answers.
-func workerProbes(bus *atomic.Pointer[transport.Bus]) probes {
+// start is one start of a run's coordinator.
+type start struct {
+	run        string
+	generation uint64
+}
+
+// errLeft marks that a run that was found on a server has gone again before this worker joined.
+var errLeft = errors.New("the run has gone")
+
+// link is what a worker's probes know of its server.
+type link struct {
+	bus    atomic.Pointer[transport.Bus] // while the worker has one
+	looked atomic.Bool                   // the server has answered which runs it has
+}
+
+// probes: a worker has started when it runs at all, since it waits for everybody else, and is ready when
+// its server answers.
+func (l *link) probes() probes {
 	return probes{
 		started: func(context.Context) error { return nil },
 		ready: func(ctx context.Context) error {
-			b := bus.Load()
-			if b == nil {
-				return errors.New("not connected yet")
+			bus := l.bus.Load()
+			if bus == nil {
+				if l.looked.Load() {
+					return nil
+				}
+				return errors.New("the server has not answered yet")
 			}
-			if _, err := (*b).Request(ctx, wire.Runs, nil); err != nil && !errors.Is(err, transport.ErrNoResponders) {
+			if _, err := (*bus).Request(ctx, wire.Runs, nil); err != nil && !errors.Is(err, transport.ErrNoResponders) {
 				return err
 			}
 			return nil
@@ -83,35 +104,37 @@ func hasEnded(err error) bool {
 	return err == nil || errors.As(err, &stopped)
 }
 
-// takePart works for one start of a run, one of a higher generation than seen, and returns its
-// generation.
-func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.ConnOptions, bus *atomic.Pointer[transport.Bus], seen uint64) (uint64, error) {
-	var err error
-	if run == "" {
-		if run, err = o.findRun(ctx, access); err != nil {
-			return seen, fmt.Errorf("joining a run: %w", err)
+// takePart works for one start of a run, newer than the last one, and remembers it. Without the
+// name of a run it is the one that the server has.
+func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.ConnOptions, link *link, last *start) (err error) {
+	found := run == ""
+	if found {
+		if run, err = o.findRun(ctx, access, link); err != nil {
+			return fmt.Errorf("joining a run: %w", err)
 		}
+	}
+	if run != last.run {
+		*last = start{run: run}
 	}
 	var p process
 	id := access.Credential.Role
 	p.log, err = telemetry.New(telemetry.Options{Run: run, Process: id, File: unsynced{o.Log}, Publish: p.publish})
 	if err != nil {
-		return seen, err
+		return err
 	}
 	// What cannot be sent any more nobody waits for: the coordinator takes its server along
 	// when it goes, often before its workers have closed their connections.
 	defer func() { _ = p.close() }()
 	p.log.Info("connecting; the coordinator need not be there yet", zap.String("address", access.URL))
 	if err := p.connect(ctx, access, id); err != nil {
-		return seen, fmt.Errorf("joining run %s: %w", run, err)
+		return fmt.Errorf("joining run %s: %w", run, err)
 	}
-	bus.Store(&p.control)
-	defer bus.Store(nil)
-	generation, err := p.await(ctx, run, seen)
-	if err != nil {
-		return seen, fmt.Errorf("joining run %s: %w", run, err)
+	link.bus.Store(&p.control)
+	defer link.bus.Store(nil)
+	if last.generation, err = p.await(ctx, *last, found); err != nil {
+		return fmt.Errorf("joining run %s: %w", run, err)
 	}
-	return generation, p.work(ctx, run, pipeline.WorkerID(id), o.Engine)
+	return p.work(ctx, run, pipeline.WorkerID(id), o.Engine)
 }
 
 // unsynced is a log's writer that cannot be synced, such as standard error.
