@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -107,25 +108,35 @@ func (f field) float() float64 {
 	return 0
 }
 
-// copied is the records again, sharing nothing.
-func copied(t testing.TB, p *pipeline.Plan, all []pipeline.Recorded) []pipeline.Recorded {
-	data, _ := written(t, all)
-	j, err := pipeline.ParseJournal(data)
-	if err != nil {
-		t.Fatal(err)
+// copied is the records again, with that of a step sharing nothing.
+func copied(t testing.TB, all []pipeline.Recorded, step int64) []pipeline.Recorded {
+	t.Helper()
+	from := all[step-1]
+	r := pipeline.Recorded{Commit: &pipeline.CommitRecord{}}
+	for _, c := range []struct{ from, to any }{{from.Intent, &r.Intent}, {from.Commit, r.Commit}} {
+		data, err := json.Marshal(c.from)
+		if err == nil {
+			err = json.Unmarshal(data, c.to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return j.Steps
+	all = slices.Clone(all)
+	all[step-1] = r
+	return all
 }
 
 // Whatever single field of whatever record is changed, with the chain behind it written anew, is found in its step,
 // or is listed as not covered; and what is listed is nowhere else to be found.
 func TestAnySingleChangeIsFound(t *testing.T) {
-	p := planOf(t, 1, 12)
-	honestly := honest(t, p, 12)
+	p := planOf(t, 1, 8)
+	honestly := honest(t, p, 8)
 	skip(honestly, 7)
+	_, before := written(t, honestly)
 	rapid.Check(t, func(rt *rapid.T) {
-		all := copied(t, p, honestly)
-		step := rapid.IntRange(1, 12).Draw(rt, "step")
+		step := rapid.IntRange(1, 8).Draw(rt, "step")
+		all := copied(t, honestly, int64(step))
 		r := &all[step-1]
 		fields := recordFields(r)
 		f := fields[rapid.IntRange(0, len(fields)-1).Draw(rt, "field")]
@@ -153,8 +164,7 @@ func TestAnySingleChangeIsFound(t *testing.T) {
 			rt.Fatalf("%s of step %d is now %v: found %v", f.path, step, f.value, report.Faults)
 		}
 		// A checkpoint of the last step pins every line of the journal.
-		_, before := written(t, honestly)
-		if report := verified(t, p, data, manifestOf(p, before, 12)); report.True() || j.LastDigest == before.LastDigest {
+		if report := verified(t, p, data, manifestOf(p, before, 8)); report.True() || j.LastDigest == before.LastDigest {
 			rt.Fatalf("%s of step %d is now %v: the checkpoint does not tell", f.path, step, f.value)
 		}
 	})

@@ -194,7 +194,7 @@ func TestWhatWasNotComputedIsFound(t *testing.T) {
 		{"a validation that was not due", 5, func(r *pipeline.Recorded) { r.Commit.ValLoss = &r.Commit.Loss }, "having a val_loss"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all := copied(t, p, honestly)
+			all := copied(t, honestly, c.step)
 			c.forge(&all[c.step-1])
 			same, faults := recomputed(t, p, all)
 			if same != c.step-1 || len(faults) == 0 || faults[0].Step != c.step || !strings.Contains(errors.Join(asErrors(faults)...).Error(), c.says) {
