@@ -207,3 +207,23 @@ func TestAServerForOtherMachines(t *testing.T) {
 		t.Errorf("worker.json: %v, %v", info, err)
 	}
 }
+
+// A coordinator waits for a server that is not there yet, and can be told not to.
+func TestACoordinatorWaitsForItsServer(t *testing.T) {
+	p := trained(t, 1)
+	coordinator := p.start("coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/big", "--http", freePort(t), "--nats", "nats://"+freePort(t))
+	for {
+		if _, err := os.Stat(filepath.Join(p.dir, "runs", "big", "generations", "00000001")); err == nil {
+			break // it is about to connect
+		}
+		select {
+		case <-coordinator.done:
+			t.Fatalf("it has ended\n%s", coordinator.stderr.String())
+		default:
+			runtime.Gosched()
+		}
+	}
+	if code := coordinator.end(syscall.SIGTERM); code != 143 || !strings.Contains(coordinator.stderr.String(), "nothing was trained") {
+		t.Errorf("exit %d\n%s", code, coordinator.stderr.String())
+	}
+}

@@ -111,7 +111,7 @@ func trainRun(o outside, run *launch.Run, guard *guard, show *screen, again stri
 	closeErr := run.Close()
 	debug.FreeOSMemory() // of the run's engine, before the sample opens one
 	if err != nil {
-		return inputOrDisk(errors.Join(err, closeErr))
+		return guard.explain(inputOrDisk(errors.Join(err, closeErr)))
 	}
 	outcome.Err = errors.Join(outcome.Err, closeErr)
 	outcome.Complete = outcome.Complete && closeErr == nil

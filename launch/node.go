@@ -31,7 +31,7 @@ const (
 	RoleObserver = "observer"
 )
 
-// connectTime bounds the connecting to a server in this process.
+// connectTime bounds the connecting to a server in this process; it is told when another one takes longer.
 const connectTime = 10 * time.Second
 
 // process is one side's connections and log.
@@ -119,13 +119,13 @@ func (r *Run) fillNode(n *node, generation uint64) (err error) {
 		return err
 	}
 	n.coordinator.wrap, n.worker.wrap = r.env.Bus, r.env.Bus
-	if err := n.connect(roleCoordinator, &n.coordinator); err != nil {
+	if err := r.connect(n, roleCoordinator, &n.coordinator); err != nil {
 		return err
 	}
 	if err := r.open(n, generation); err != nil || n.worker.log == nil {
 		return err
 	}
-	return n.connect(string(localWorker), &n.worker)
+	return r.connect(n, string(localWorker), &n.worker)
 }
 
 // reachServer finds the way to somebody else's server, or starts the embedded one.
@@ -286,15 +286,25 @@ func listenAt(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// connect opens the connections of a side in this process.
-func (n *node) connect(role string, p *process) error {
-	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
-	defer cancel()
+// connect opens the connections of a side in this process. Somebody else's server is waited for, as
+// long as nobody wants this process to end.
+func (r *Run) connect(n *node, role string, p *process) error {
 	o, err := n.access(role)
 	if err != nil {
 		return err
 	}
-	return p.connect(ctx, o, role)
+	patience := context.Background()
+	if n.server == nil {
+		patience = r.env.preparing()
+	}
+	ctx, cancel := context.WithTimeout(patience, connectTime)
+	defer cancel()
+	err = p.connect(ctx, o, role)
+	if n.server == nil && errors.Is(err, context.DeadlineExceeded) {
+		r.warn(fmt.Errorf("%w: trying on", err))
+		err = p.connect(patience, o, role)
+	}
+	return err
 }
 
 // connect opens a process's two connections; name is for the logs.
