@@ -111,10 +111,14 @@ func (e *engine) Info() model.Info { return e.info }
 // Close frees the device; closing twice is allowed.
 func (e *engine) Close() error { return e.device.Close() }
 
-// call runs work on the device's thread and waits for the kernels that it queued.
+// call runs work on the device's thread and waits for what it queued: afterwards the host's memory is free again.
 func (e *engine) call(work func()) error {
 	return e.device.Do(func() error {
 		work()
-		return e.compute.finish()
+		err := e.compute.finish()
+		if err == nil {
+			return nil // the compute stream has waited for the copies
+		}
+		return errors.Join(err, e.copies.finish())
 	})
 }

@@ -45,10 +45,12 @@ func (q *queue) out(dst driver.Pinned, src driver.Pointer, bytes int64) {
 	q.issue(func() error { return q.stream.CopyOut(dst, src, bytes) })
 }
 
-// finish waits for everything queued and returns the first error.
+// finish waits for everything queued, also after an error, and returns the first one.
 func (q *queue) finish() error {
-	q.issue(q.stream.Synchronize)
 	err := q.err
 	q.err = nil
+	if waited := q.stream.Synchronize(); err == nil {
+		err = waited
+	}
 	return err
 }

@@ -20,6 +20,9 @@ Device &device = *new Device;  // never destroyed: programs may call while they 
 Context primary;
 thread_local Context *current;
 
+// stays reports whether a context is unusable after an error.
+bool stays(Result code) { return code == illegal_address || code == launch_failed || code == unknown; }
+
 // injected returns the error that SOFTCUDA_FAIL=FUNCTION:N:CODE asks for at the Nth call of a function from
 // the moment the variable was set, and success otherwise.
 Result injected(const char *function) {
@@ -33,7 +36,7 @@ Result injected(const char *function) {
   const unsigned long at = strtoul(wish.c_str() + name + 1, &rest, 10);
   if (++calls != at || *rest != ':') return success;
   const auto code = static_cast<Result>(atoi(rest + 1));
-  if (code >= illegal_address) device.sticky = code;
+  if (stays(code)) device.sticky = code;
   return code;
 }
 
