@@ -132,6 +132,7 @@ template <class T> DEV_FN void soften_row(General &g, int row) {
   const float before = g.largest[row], largest = dev_max(before, warp_max(*p));
   const float weight = exp_of<T>(*p - largest), sum = warp_sum(weight);
   *p = weight;
+  dev_sync_warp(); // all lanes have read what lane 0 now writes
   if (DEV_LANE != 0) return;
   g.factor[row] = exp_of<T>(before - largest);
   g.sum[row] = g.sum[row] * g.factor[row] + sum;

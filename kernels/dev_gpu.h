@@ -51,9 +51,7 @@ DEV_FN uint32_t dev_pack_bf16(float lo, float hi) {
 }
 
 DEV_FN uint32_t dev_shared_address(const void *p) {
-  uint32_t a;
-  asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p));
-  return a;
+  return (uint32_t)(uint64_t)(__attribute__((address_space(3))) const void *)p;
 }
 
 // d[16,8] += a[16,16]·b[16,8] of one warp, in the fragments of mma.m16n8k16.
@@ -81,8 +79,8 @@ DEV_FN void dev_ldmatrix_trans(uint32_t (&r)[4], const void *row) {
 // Copies 16 bytes to shared memory in the background: the first `bytes` of global memory, then zeros. Both
 // addresses are multiples of 16; with 0 bytes nothing is read.
 DEV_FN void dev_cp_async16(void *shared, const void *global, int bytes) {
-  asm volatile("{ .reg .u64 g; cvta.to.global.u64 g, %1; cp.async.cg.shared.global [%0], [g], 16, %2; }"
-               :: "r"(dev_shared_address(shared)), "l"(global), "r"(bytes) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"(dev_shared_address(shared)), "l"((__attribute__((address_space(1))) const void *)global), "r"(bytes) : "memory");
 }
 // Closes a group of copies.
 DEV_FN void dev_cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -95,22 +95,25 @@ template <bool K_CONTIGUOUS> DEV_FN Operand operand(const void *p, int ld, int f
 
 // Begins to load the tile of k0 to k0+31.
 template <bool K_CONTIGUOUS> DEV_FN void load_tile(bf16 *tile, const Operand &o, int k0, int K) {
-  constexpr int PIECES = (K_CONTIGUOUS ? DEPTH : TILE) / 8;
+  constexpr int PIECES = (K_CONTIGUOUS ? DEPTH : TILE) / 8, ROUNDS = TILE_ELEMENTS / 8 / GEMM_THREADS;
   const bf16 *from = o.at + (K_CONTIGUOUS ? (long)k0 : (long)k0 * o.ld);
   const int rows = K_CONTIGUOUS ? o.rows : K - k0, columns = K_CONTIGUOUS ? K - k0 : o.rows;
-#pragma unroll
-  for (int j = 0; j < TILE_ELEMENTS / 8 / GEMM_THREADS; j++) {
+  auto piece_of = [&](int j, auto copy) {
     const int i = (int)DEV_THREAD + j * GEMM_THREADS, row = i / PIECES, piece = i % PIECES;
     const int there = row < rows ? dev_max(0, dev_min(8, columns - piece * 8)) : 0;
-    bf16 *to = tile + piece_at<K_CONTIGUOUS>(row, piece);
-    const bf16 *source = there ? from + (long)row * o.ld + piece * 8 : o.at;
-    if (o.aligned) {
-      dev_cp_async16(to, source, 2 * there);
-      continue;
-    }
-#pragma unroll 1
-    for (int e = 0; e < 8; e++) to[e] = e < there ? source[e] : (bf16)0;
+    copy(tile + piece_at<K_CONTIGUOUS>(row, piece), there ? from + (long)row * o.ld + piece * 8 : o.at, there);
+  };
+  if (o.aligned) {
+#pragma unroll
+    for (int j = 0; j < ROUNDS; j++) piece_of(j, [](bf16 *to, const bf16 *source, int there) { dev_cp_async16(to, source, 2 * there); });
+    return;
   }
+#pragma unroll 1
+  for (int j = 0; j < ROUNDS; j++)
+    piece_of(j, [](bf16 *to, const bf16 *source, int there) {
+#pragma unroll 1
+      for (int e = 0; e < 8; e++) to[e] = e < there ? source[e] : (bf16)0;
+    });
 }
 
 // Fragments of 16 rows of A and of 16 columns of B, which begin at `first`, for the k of 16-wide slice kk.
