@@ -23,12 +23,13 @@ const (
 // is copied here first, and its keys and values transposed where a product reads them
 // as columns: then no product packs them again.
 type tileScratch struct {
-	scores []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
-	factor []float32 // [1] a single exponential
-	q      []float32 // [T,head_dim] scaled queries
-	sum    []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
-	v      []float32 // [keyTile,head_dim] values of one tile of keys
-	kt     []float32 // [head_dim,tileStride] keys of one tile, transposed
+	scores  []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
+	factors []float32 // [queryTile] what an older sum is multiplied by
+	sums    []float32 // [queryTile] sums of the rows of one tile
+	q       []float32 // [T,head_dim] scaled queries
+	sum     []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
+	v       []float32 // [keyTile,head_dim] values of one tile of keys
+	kt      []float32 // [head_dim,tileStride] keys of one tile, transposed
 
 	// Of the backward pass, else nil.
 	dscores []float32 // [queryTile,tileStride] gradient of the scores
@@ -42,9 +43,9 @@ type tileScratch struct {
 func newTileScratch(a *arena, c model.Config, backward bool) tileScratch {
 	head, tile, transposed := c.Context*c.HeadDim(), keyTile*c.HeadDim(), c.HeadDim()*tileStride
 	s := tileScratch{
-		scores: a.floats(queryTile * tileStride),
-		factor: a.floats(1),
-		q:      a.floats(head), sum: a.floats(head),
+		scores:  a.floats(queryTile * tileStride),
+		factors: a.floats(queryTile), sums: a.floats(queryTile),
+		q: a.floats(head), sum: a.floats(head),
 		v: a.floats(tile), kt: a.floats(transposed),
 	}
 	if backward {
@@ -60,7 +61,7 @@ func newTileScratch(a *arena, c model.Config, backward bool) tileScratch {
 type attention struct {
 	*device
 	heads, headDim, dModel int
-	scale                  float32 // 1/sqrt(head_dim), of the queries
+	scales                 []float32 // [T], each 1/sqrt(head_dim), of the queries
 	tiles                  []tileScratch
 	forwardTask            func(worker, i int)
 	backwardTask           func(worker, i int)
@@ -75,8 +76,9 @@ type attention struct {
 func newAttention(dev *device, c model.Config, tiles []tileScratch) *attention {
 	a := &attention{
 		device: dev, heads: c.NHead, headDim: c.HeadDim(), dModel: c.DModel,
-		scale: float32(1 / math.Sqrt(float64(c.HeadDim()))), tiles: tiles,
+		scales: make([]float32, c.Context), tiles: tiles,
 	}
+	fill(a.scales, float32(1/math.Sqrt(float64(c.HeadDim()))))
 	a.forwardTask, a.backwardTask = a.forwardPart, a.backwardHead
 	return a
 }
@@ -154,54 +156,49 @@ func (a *attention) forwardTile(worker int, h headView, first, key int) {
 	cols := min(keyTile, first+n-key)
 	q, sum := packed(s.q, a.headDim), packed(s.sum, a.headDim)
 	if key == 0 {
-		a.scaleRows(q, h.q, first, n)
+		a.path.ScaleRows(q.matrix(first, n), h.q.matrix(first, n), a.scales)
 	}
 	scores := kernel.View(s.scores, n, cols, tileStride)
 	a.gemm.MulLocal(worker, scores, q.matrix(first, n), kernel.View(s.kt, a.headDim, cols, tileStride), false)
-	a.onlineSoftmax(s, sum.data[first*a.headDim:], h, first, n, key, cols)
+	a.softmax(s, h, sum.matrix(first, n), first, key, cols)
 	a.gemm.MulLocal(worker, sum.matrix(first, n), scores, dense(s.v, cols, a.headDim), key > 0)
 	if first+n > key+keyTile {
 		return
 	}
-	for r := first; r < first+n; r++ {
-		h.rowInverse[r] = 1 / h.rowInverse[r]
-		a.path.Scale(h.mixed.row(r), sum.row(r), h.rowInverse[r])
+	inverse := h.rowInverse[first : first+n]
+	for r, x := range inverse {
+		inverse[r] = 1 / x
 	}
+	a.path.ScaleRows(h.mixed.matrix(first, n), sum.matrix(first, n), inverse)
 }
 
-// scaleRows sets n rows of dst from row first on to those of src times scale.
-func (a *attention) scaleRows(dst, src columns, first, n int) {
-	for r := first; r < first+n; r++ {
-		a.path.Scale(dst.row(r), src.row(r), a.scale)
+// softmax turns the scores of the queries from first on into exp(score - rowMax), where
+// rowMax is the largest of this tile of keys and those before; what is summed already, rows
+// of sum, is scaled to the new rowMax. rowInverse holds the running sum until the last tile.
+func (a *attention) softmax(s *tileScratch, h headView, sum kernel.Matrix, first, key, cols int) {
+	n := sum.Rows
+	tile := kernel.Tile{Data: s.scores, Stride: tileStride, Rows: n, Cols: cols, Visible: first - key + 1}
+	largest, total := h.rowMax[first:first+n], h.rowInverse[first:first+n]
+	if key == 0 {
+		fill(largest, float32(math.Inf(-1)))
+		a.path.SoftmaxTile(tile, largest, total)
+		return
 	}
+	factors, sums := s.factors[:n], s.sums[:n]
+	copy(factors, largest)
+	a.path.SoftmaxTile(tile, largest, sums)
+	for r, x := range largest {
+		factors[r] -= x
+	}
+	a.path.ExpSum(factors, factors, 0)
+	for r, f := range factors {
+		total[r] = float32(total[r]*f) + sums[r]
+	}
+	a.path.ScaleRows(sum, sum, factors)
 }
 
-// onlineSoftmax turns the scores of a tile into exp(score - rowMax), where rowMax
-// is the largest of this tile and those before; what is summed already is scaled
-// to the new rowMax. Row r of sum [n,head_dim] belongs to query first+r. rowInverse holds
-// the running sum until the last tile.
-func (a *attention) onlineSoftmax(s *tileScratch, sum []float32, h headView, first, n, key, cols int) {
-	for r := range n {
-		i := first + r
-		row := s.scores[r*tileStride : r*tileStride+cols]
-		visible := row[:min(cols, i-key+1)]
-		largest := a.path.Max(visible)
-		if key > 0 {
-			largest = max(largest, h.rowMax[i])
-		}
-		tileSum := a.path.ExpSum(visible, visible, largest)
-		clear(row[len(visible):])
-		switch {
-		case key == 0:
-			h.rowInverse[i] = tileSum
-		case largest == h.rowMax[i]:
-			h.rowInverse[i] += tileSum
-		default:
-			factor := a.path.ExpSum(s.factor, h.rowMax[i:i+1], largest)
-			h.rowInverse[i] = float32(h.rowInverse[i]*factor) + tileSum
-			weighted := sum[r*a.headDim : (r+1)*a.headDim]
-			a.path.Scale(weighted, weighted, factor)
-		}
-		h.rowMax[i] = largest
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
 	}
 }

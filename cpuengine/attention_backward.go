@@ -15,12 +15,10 @@ import "andrea/cpuengine/internal/kernel"
 func (a *attention) backwardHead(worker, i int) {
 	h, s := a.head(i), &a.tiles[worker]
 	q, g, dq := packed(s.q, a.headDim), packed(s.g, a.headDim), packed(s.sum, a.headDim)
-	a.scaleRows(q, h.q, 0, a.t)
+	a.path.ScaleRows(q.matrix(0, a.t), h.q.matrix(0, a.t), a.scales)
 	dmixed := a.headColumns(a.dmixed, a.dModel, 0, i)
-	for r := range a.t {
-		a.path.Scale(g.row(r), dmixed.row(r), h.rowInverse[r])
-		s.delta[r] = a.path.Dot(g.row(r), h.mixed.row(r))
-	}
+	a.path.ScaleRows(g.matrix(0, a.t), dmixed.matrix(0, a.t), h.rowInverse)
+	a.path.DotRows(s.delta, g.matrix(0, a.t), h.mixed.matrix(0, a.t))
 	dqOut, dkOut, dvOut := a.projections(a.dqkv, i)
 	for key := 0; key < a.t; key += keyTile {
 		keys := min(keyTile, a.t-key)
@@ -31,7 +29,7 @@ func (a *attention) backwardHead(worker, i int) {
 		dkOut.copyFrom(s.dk, key, keys)
 		dvOut.copyFrom(s.dv, key, keys)
 	}
-	a.scaleRows(dqOut, dq, 0, a.t)
+	a.path.ScaleRows(dqOut.matrix(0, a.t), dq.matrix(0, a.t), a.scales)
 }
 
 // startKeys brings a tile of keys and values and zeroes their gradients.
@@ -53,22 +51,9 @@ func (a *attention) backwardTile(worker int, h headView, first, key int) {
 	scores, dscores := kernel.View(s.scores, n, cols, tileStride), kernel.View(s.dscores, n, cols, tileStride)
 	a.gemm.MulLocal(worker, scores, q, kernel.View(s.kt, a.headDim, cols, tileStride), false)
 	a.gemm.MulLocal(worker, dscores, g, kernel.View(s.vt, a.headDim, cols, tileStride), false)
-	a.softmaxBackward(s, h, first, n, key, cols)
+	tile := kernel.Tile{Data: s.scores, Stride: tileStride, Rows: n, Cols: cols, Visible: first - key + 1}
+	a.path.SoftmaxBackwardTile(tile, s.dscores, h.rowMax[first:first+n], s.delta[first:first+n])
 	a.gemm.MulLocal(worker, dense(s.dv, cols, a.headDim), scores.T(), g, true)
 	a.gemm.MulLocal(worker, dense(s.dk, cols, a.headDim), dscores.T(), q, true)
 	a.gemm.MulLocal(worker, dq, dscores, dense(s.k, cols, a.headDim), key > 0)
-}
-
-// softmaxBackward turns the scores of a tile into E and G·vᵀ into dscores; both are
-// +0 where the key lies after the query.
-func (a *attention) softmaxBackward(s *tileScratch, h headView, first, n, key, cols int) {
-	for r := range n {
-		i := first + r
-		from, visible := r*tileStride, min(cols, i-key+1)
-		e, ds := s.scores[from:from+cols], s.dscores[from:from+cols]
-		a.path.ExpSum(e[:visible], e[:visible], h.rowMax[i])
-		a.path.SoftmaxBackward(ds[:visible], ds[:visible], e[:visible], s.delta[i])
-		clear(e[visible:])
-		clear(ds[visible:])
-	}
 }

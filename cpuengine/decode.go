@@ -188,12 +188,12 @@ func (d *decoder) attendHead(worker, i int) {
 		rowMax:     d.act.rowMax[i*t : (i+1)*t],
 		rowInverse: d.act.rowInverse[i*t : (i+1)*t],
 	}
-	a.path.Scale(q, q, a.scale)
+	a.path.Scale(q, q, a.scales[0])
 	sum := dense(s.sum, 1, a.headDim)
 	for key := 0; key <= position; key += keyTile {
 		cols := min(keyTile, position+1-key)
 		a.gemm.MulLocal(worker, dense(s.scores, cols, 1), h.k.matrix(key, cols), dense(q, 1, a.headDim).T(), false)
-		a.onlineSoftmax(s, s.sum, h, position, 1, key, cols)
+		a.softmax(s, h, sum, position, key, cols)
 		a.gemm.MulLocal(worker, sum, dense(s.scores, 1, cols), h.v.matrix(key, cols), key > 0)
 	}
 	a.path.Scale(d.act.mixed[from:from+a.headDim], s.sum[:a.headDim], 1/h.rowInverse[position])

@@ -63,6 +63,21 @@ func avx512Max(x []float32) float32
 func avx512ExpSum(dst, x []float32, bias float32) float32
 
 //go:noescape
+func avx512ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
+
+//go:noescape
+func avx512DotRows(dst, x []float32, xStride int, y []float32, yStride, rows, cols int)
+
+//go:noescape
+func avx512LargestTile(x []float32, stride, rows, cols, visible int, largest []float32)
+
+//go:noescape
+func avx512SoftmaxTile(x []float32, stride, rows, cols, visible int, largest, sum []float32)
+
+//go:noescape
+func avx512SoftmaxBackwardTile(x, d []float32, stride, rows, cols, visible int, largest, delta []float32)
+
+//go:noescape
 func avx512Mix(index uint64, x []float32) (s0, s1 uint64)
 
 //go:noescape
@@ -124,3 +139,18 @@ func avx2Max(x []float32) float32
 
 //go:noescape
 func avx2ExpSum(dst, x []float32, bias float32) float32
+
+//go:noescape
+func avx2ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
+
+//go:noescape
+func avx2DotRows(dst, x []float32, xStride int, y []float32, yStride, rows, cols int)
+
+//go:noescape
+func avx2LargestTile(x []float32, stride, rows, cols, visible int, largest []float32)
+
+//go:noescape
+func avx2SoftmaxTile(x []float32, stride, rows, cols, visible int, largest, sum []float32)
+
+//go:noescape
+func avx2SoftmaxBackwardTile(x, d []float32, stride, rows, cols, visible int, largest, delta []float32)

@@ -22,6 +22,9 @@ func (m Matrix) T() Matrix {
 	return m
 }
 
+// row returns row i of a matrix that is not transposed.
+func (m Matrix) row(i int) []float32 { return m.Data[i*m.Stride:][:m.Cols] }
+
 // block returns the rows x cols part whose first element is (i, j).
 func (m Matrix) block(i, j, rows, cols int) Matrix {
 	start := i*m.Stride + j

@@ -39,6 +39,12 @@ func avx512Path() *Path {
 		adamW:           avx512AdamW,
 		mix:             avx512Mix,
 
+		scaleRows:           avx512ScaleRows,
+		dotRows:             avx512DotRows,
+		largestTile:         avx512LargestTile,
+		softmaxTile:         avx512SoftmaxTile,
+		softmaxBackwardTile: avx512SoftmaxBackwardTile,
+
 		peak:      avx512Peak,
 		peakFlops: 2 * 16 * 24,
 	}
@@ -68,6 +74,12 @@ func avx2Path() *Path {
 		relu2:           avx2Relu2,
 		relu2Backward:   avx2Relu2Backward,
 		adamW:           avx2AdamW,
+
+		scaleRows:           avx2ScaleRows,
+		dotRows:             avx2DotRows,
+		largestTile:         avx2LargestTile,
+		softmaxTile:         avx2SoftmaxTile,
+		softmaxBackwardTile: avx2SoftmaxBackwardTile,
 
 		peak:      avx2Peak,
 		peakFlops: 2 * 8 * 12,

@@ -33,6 +33,13 @@ type Path struct {
 	adamW           func(w, m, v, g []float32, h AdamW)
 	mix             mixFunc // nil: none
 
+	// Of rows at once; nil: row by row with the functions above.
+	scaleRows           scaleRowsFunc
+	dotRows             dotRowsFunc
+	largestTile         largestTileFunc
+	softmaxTile         softmaxTileFunc
+	softmaxBackwardTile softmaxBackwardTileFunc
+
 	peak      func(iterations int)
 	peakFlops int // of one iteration of peak
 }

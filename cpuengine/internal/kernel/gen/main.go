@@ -42,6 +42,11 @@ func generate() (asm, decl string) {
 		e.peak()
 		e.elementwise()
 		e.reductions()
+		e.scaleRows()
+		e.dotRows()
+		e.largestTile()
+		e.softmaxTile()
+		e.softmaxBackwardTile()
 		if v.masks() {
 			e.mix()
 		}

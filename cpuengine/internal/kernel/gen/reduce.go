@@ -96,23 +96,26 @@ func (e *emitter) addPartial(half int, x string, masked bool) {
 func (e *emitter) dot() {
 	e.begin("Dot", "x, y []float32", "float32")
 	e.startReduction("y")
-	e.overPartials(func(half int, masked bool) {
-		acc, x, y, old := e.v(half), e.v(2), e.v(3), e.v(4)
-		e.load(e.element("SI", half), x, masked, halfMask(half))
-		e.load(e.element("DI", half), y, masked, halfMask(half))
-		switch {
-		case !masked:
-			e.op("VFMADD231PS", x, y, acc)
-		case e.masks():
-			e.op("VFMADD231PS", x, y, "K1", acc)
-		default: // adding +0 would turn a -0 that underflow left into +0
-			e.op("VMOVAPS", acc, old)
-			e.op("VFMADD231PS", x, y, acc)
-			e.op("VBLENDVPS", e.v(halfMask(half)), acc, old, acc)
-		}
-	})
+	e.overPartials(e.dotVector)
 	e.tree("VADDPS")
 	e.result()
+}
+
+// dotVector adds the products of a vector to the half's accumulator.
+func (e *emitter) dotVector(half int, masked bool) {
+	acc, x, y, old := e.v(half), e.v(2), e.v(3), e.v(4)
+	e.load(e.element("SI", half), x, masked, halfMask(half))
+	e.load(e.element("DI", half), y, masked, halfMask(half))
+	switch {
+	case !masked:
+		e.op("VFMADD231PS", x, y, acc)
+	case e.masks():
+		e.op("VFMADD231PS", x, y, "K1", acc)
+	default: // adding +0 would turn a -0 that underflow left into +0
+		e.op("VMOVAPS", acc, old)
+		e.op("VFMADD231PS", x, y, acc)
+		e.op("VBLENDVPS", e.v(halfMask(half)), acc, old, acc)
+	}
 }
 
 // max takes the larger by the hardware's rule (the second operand unless the first is
