@@ -6,6 +6,7 @@
 #include <vector>
 
 #ifdef SOFT_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef SOFT_TSAN
@@ -120,6 +121,10 @@ void prepare(Fiber *f, size_t i, void (*entry)()) {
   frame[return_word] = reinterpret_cast<void *>(entry);
   f->stack_pointer = frame;
   f->state = State::ready;
+#ifdef SOFT_ASAN
+  // The thread that ran here before never returned from its last frames, whose redzones would stay.
+  ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<char *>(top) - 8192, 8192);
+#endif
 }
 
 void switch_to(Fiber *from, Fiber *to) {
