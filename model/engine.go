@@ -127,15 +127,24 @@ type Engine interface {
 // i in partial i%8, then ((0+4)+(2+6)) + ((1+5)+(3+7)). Every engine that sums a
 // bucket gives these bits.
 func SumSquares(x []float32) float64 {
-	var p [8]float64
+	var p0, p1, p2, p3, p4, p5, p6, p7 float64 // in registers, which an array would not be
 	for len(x) >= 8 {
-		for i := range p {
-			p[i] += float64(float64(x[i]) * float64(x[i]))
-		}
+		p0 += square(x[0])
+		p1 += square(x[1])
+		p2 += square(x[2])
+		p3 += square(x[3])
+		p4 += square(x[4])
+		p5 += square(x[5])
+		p6 += square(x[6])
+		p7 += square(x[7])
 		x = x[8:]
 	}
+	p := [8]float64{p0, p1, p2, p3, p4, p5, p6, p7}
 	for i, f := range x {
-		p[i] += float64(float64(f) * float64(f))
+		p[i] += square(f)
 	}
 	return ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]))
 }
+
+// square is exact: a product of two fp32 numbers fits into float64.
+func square(f float32) float64 { return float64(float64(f) * float64(f)) }
