@@ -34,3 +34,23 @@ func TestDigestsAreThoseOfTheModel(t *testing.T) {
 		}
 	}
 }
+
+// The kernels' sums of squares are the model's, for every rest and for numbers whose squares
+// float32 could not hold.
+func TestSumSquaresIsTheModels(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, path := range kernel.Paths() {
+		for _, n := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 31, 1000, 4099} {
+			for _, scale := range []float64{1, 1e-40, 1e38} {
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = float32(scale * (2*r.Float64() - 1))
+				}
+				got, ok := path.SumSquares(x)
+				if want := model.SumSquares(x); ok && math.Float64bits(got) != math.Float64bits(want) {
+					t.Fatalf("%s: %d elements of %v: %v, want %v", path, n, scale, got, want)
+				}
+			}
+		}
+	}
+}

@@ -35,11 +35,14 @@ type optimizer struct {
 	updateTask func(worker, i int)
 	foldTask   func(worker, i int)
 	zeroTask   func(worker, i int)
+	gradTask   func(worker, i int) // of GradDigest
+	stateTask  func(worker, i int) // of StateDigest
 
 	// The call in progress.
 	dst, src []float32
 	adam     kernel.AdamW
 	decay    float32
+	lo, hi   int // of a bucket
 }
 
 // workerDigest keeps the digests of two workers on different cache lines.
@@ -55,6 +58,7 @@ func newOptimizer(e *Engine) *optimizer {
 		digests: make([]workerDigest, e.options.Threads),
 	}
 	o.updateTask, o.foldTask, o.zeroTask = o.updateSpan, o.foldSpan, o.zeroSpan
+	o.gradTask, o.stateTask = o.gradPiece, o.statePiece
 	return o
 }
 
@@ -73,14 +77,46 @@ func (e *Engine) Update(slot int, scale float32, h model.Hyper) (model.Digest, e
 		Beta2: h.Beta2, OneMinusBeta2: h.OneMinusBeta2,
 		Correction1: h.Correction1, Correction2: h.Correction2,
 	}
+	digest := o.sumDigests(len(o.spans), o.updateTask)
+	e.watch.mark(&e.watch.parts.Optimizer)
+	return digest, nil
+}
+
+// sumDigests runs n tasks and returns the sum of what they add to the workers' digests.
+func (o *optimizer) sumDigests(n int, task func(worker, i int)) model.Digest {
 	clear(o.digests)
-	e.pool.Each(len(o.spans), o.updateTask)
+	o.pool.Each(n, task)
 	var digest model.Digest
 	for i := range o.digests {
 		digest = digest.Add(o.digests[i].sum)
 	}
-	e.watch.mark(&e.watch.parts.Optimizer)
-	return digest, nil
+	return digest
+}
+
+// bucketDigest is sumDigests over the pieces of elements lo to hi.
+func (o *optimizer) bucketDigest(lo, hi int, task func(worker, i int)) model.Digest {
+	o.lo, o.hi = lo, hi
+	return o.sumDigests(blocks(hi-lo, spanSize), task)
+}
+
+// piece returns the range of piece i of the bucket.
+func (o *optimizer) piece(i int) (lo, hi int) {
+	lo, hi = block(i, spanSize, o.hi-o.lo)
+	return o.lo + lo, o.lo + hi
+}
+
+// gradPiece adds the digest of a piece of the gradient src.
+func (o *optimizer) gradPiece(worker, i int) {
+	lo, hi := o.piece(i)
+	sum := &o.digests[worker].sum
+	*sum = sum.Add(o.digestOf(model.Gradient, lo, o.src[lo:hi]))
+}
+
+// statePiece adds the digest of a piece of the state.
+func (o *optimizer) statePiece(worker, i int) {
+	lo, hi := o.piece(i)
+	sum := &o.digests[worker].sum
+	*sum = sum.Add(o.stateDigestOf(lo, o.params[lo:hi], o.m[lo:hi], o.v[lo:hi]))
 }
 
 func (o *optimizer) updateSpan(worker, i int) {

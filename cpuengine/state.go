@@ -86,6 +86,9 @@ func (e *Engine) SumSquares(slot, bucket int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if sum, ok := e.path.SumSquares(flat); ok {
+		return sum, nil
+	}
 	return model.SumSquares(flat), nil
 }
 
@@ -95,7 +98,8 @@ func (e *Engine) GradDigest(slot, bucket int) (model.Digest, error) {
 	if err != nil {
 		return model.Digest{}, err
 	}
-	return e.digestOf(model.Gradient, lo, flat), nil
+	e.optimizer.src = e.slots[slot].flat
+	return e.optimizer.bucketDigest(lo, lo+len(flat), e.optimizer.gradTask), nil
 }
 
 // StateDigest returns the digest of a bucket's weights and moments.
@@ -104,5 +108,5 @@ func (e *Engine) StateDigest(bucket int) (model.Digest, error) {
 	if err != nil {
 		return model.Digest{}, err
 	}
-	return e.stateDigestOf(lo, e.params.flat[lo:hi], e.m[lo:hi], e.v[lo:hi]), nil
+	return e.optimizer.bucketDigest(lo, hi, e.optimizer.stateTask), nil
 }

@@ -63,6 +63,9 @@ func avx512Max(x []float32) float32
 func avx512ExpSum(dst, x []float32, bias float32) float32
 
 //go:noescape
+func avx512SumSquares(x []float32) float64
+
+//go:noescape
 func avx512ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
 
 //go:noescape
@@ -139,6 +142,9 @@ func avx2Max(x []float32) float32
 
 //go:noescape
 func avx2ExpSum(dst, x []float32, bias float32) float32
+
+//go:noescape
+func avx2SumSquares(x []float32) float64
 
 //go:noescape
 func avx2ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)

@@ -2077,6 +2077,44 @@ avx512ExpSum_done3:
 	VZEROUPPER
 	RET
 
+// func avx512SumSquares(x []float32) float64
+TEXT ·avx512SumSquares(SB), NOSPLIT, $0-32
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), AX
+	VPXORD Z0, Z0, Z0
+	XORL CX, CX
+	SUBQ $8, AX
+	JLT avx512SumSquares_tail2
+	PCALIGN $64
+avx512SumSquares_loop1:
+	VCVTPS2PD 0(SI), Z1
+	VFMADD231PD Z1, Z1, Z0
+	ADDQ $32, SI
+	SUBQ $8, AX
+	JGE avx512SumSquares_loop1
+avx512SumSquares_tail2:
+	ADDQ $8, AX
+	JZ avx512SumSquares_done3
+	MOVQ CX, R12
+	MOVQ AX, CX
+	MOVL $1, R13
+	SHLL CX, R13
+	DECL R13
+	KMOVW R13, K1
+	MOVQ R12, CX
+	VCVTPS2PD.Z (SI), K1, Z1
+	VFMADD231PD Z1, Z1, Z0
+avx512SumSquares_done3:
+	VEXTRACTF64X4 $1, Z0, Y1
+	VADDPD Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VADDSD X1, X0, X0
+	VMOVSD X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func avx512ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
 TEXT ·avx512ScaleRows(SB), NOSPLIT, $0-104
 	MOVQ dst_base+0(FP), DI
@@ -4181,6 +4219,50 @@ avx2ExpSum_done3:
 	VPERMILPS $1, X0, X1
 	VADDPS X1, X0, X0
 	VMOVSS X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func avx2SumSquares(x []float32) float64
+TEXT ·avx2SumSquares(SB), NOSPLIT, $0-32
+	MOVQ x_base+0(FP), SI
+	MOVQ x_len+8(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	XORL CX, CX
+	SUBQ $8, AX
+	JLT avx2SumSquares_tail2
+	PCALIGN $64
+avx2SumSquares_loop1:
+	VCVTPS2PD 0(SI), Y2
+	VFMADD231PD Y2, Y2, Y0
+	VCVTPS2PD 16(SI), Y2
+	VFMADD231PD Y2, Y2, Y1
+	ADDQ $32, SI
+	SUBQ $8, AX
+	JGE avx2SumSquares_loop1
+avx2SumSquares_tail2:
+	ADDQ $8, AX
+	JZ avx2SumSquares_done3
+	LEAQ ·tailMask<>+64(SB), R12
+	MOVQ AX, R13
+	SHLQ $2, R13
+	SUBQ R13, R12
+	VMOVUPS (R12), Y15
+	VMOVUPS 32(R12), Y14
+	VMASKMOVPS (SI), Y15, Y2
+	VCVTPS2PD X2, Y2
+	VFMADD231PD Y2, Y2, Y0
+	VMASKMOVPS (SI), Y15, Y2
+	VEXTRACTF128 $1, Y2, X2
+	VCVTPS2PD X2, Y2
+	VFMADD231PD Y2, Y2, Y1
+avx2SumSquares_done3:
+	VADDPD Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VADDSD X1, X0, X0
+	VMOVSD X0, ret+24(FP)
 	VZEROUPPER
 	RET
 

@@ -14,3 +14,12 @@ func (p *Path) MixSums(index uint64, x []float32) (sums [2]uint64, done int) {
 	sums[0], sums[1] = p.mix(index, x)
 	return sums, len(x) / mixGroup * mixGroup
 }
+
+// SumSquares returns the bits of model.SumSquares, the sum of squares of x in float64; false on
+// a path that has no faster way than plain Go.
+func (p *Path) SumSquares(x []float32) (sum float64, ok bool) {
+	if p.sumSquares == nil {
+		return 0, false
+	}
+	return p.sumSquares(x), true
+}

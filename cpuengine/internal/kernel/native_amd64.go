@@ -38,6 +38,7 @@ func avx512Path() *Path {
 		relu2Backward:   avx512Relu2Backward,
 		adamW:           avx512AdamW,
 		mix:             avx512Mix,
+		sumSquares:      avx512SumSquares,
 
 		scaleRows:           avx512ScaleRows,
 		dotRows:             avx512DotRows,
@@ -74,6 +75,7 @@ func avx2Path() *Path {
 		relu2:           avx2Relu2,
 		relu2Backward:   avx2Relu2Backward,
 		adamW:           avx2AdamW,
+		sumSquares:      avx2SumSquares,
 
 		scaleRows:           avx2ScaleRows,
 		dotRows:             avx2DotRows,

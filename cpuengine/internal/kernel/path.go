@@ -31,7 +31,8 @@ type Path struct {
 	relu2           func(dst, x []float32)
 	relu2Backward   func(dst, dy, x []float32)
 	adamW           func(w, m, v, g []float32, h AdamW)
-	mix             mixFunc // nil: none
+	mix             mixFunc        // nil: none
+	sumSquares      sumSquaresFunc // nil: none
 
 	// Of rows at once; nil: row by row with the functions above.
 	scaleRows           scaleRowsFunc
@@ -65,6 +66,9 @@ type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, 
 
 // mixFunc returns the sums of MixSums over the whole groups of eight elements of x.
 type mixFunc func(index uint64, x []float32) (s0, s1 uint64)
+
+// sumSquaresFunc returns what SumSquares does.
+type sumSquaresFunc func(x []float32) float64
 
 // AdamW holds the coefficients of one optimizer update, all dimensionless.
 type AdamW struct {

@@ -112,6 +112,8 @@ func (e *emitter) begin(name, params, result string) {
 	case "":
 	case "float32":
 		place("ret", 4, 8)
+	case "float64":
+		place("ret", 8, 8)
 	case "(s0, s1 uint64)":
 		place("s0", 8, 8)
 		place("s1", 8, 8)

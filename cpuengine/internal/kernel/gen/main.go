@@ -42,6 +42,7 @@ func generate() (asm, decl string) {
 		e.peak()
 		e.elementwise()
 		e.reductions()
+		e.sumSquares()
 		e.scaleRows()
 		e.dotRows()
 		e.largestTile()
