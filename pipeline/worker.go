@@ -14,8 +14,8 @@ type Membership struct {
 	Ticket     int64  // counts admissions, from 1
 }
 
-// follows reports that m was given after o.
-func (m Membership) follows(o Membership) bool {
+// Follows reports that m was given after o.
+func (m Membership) Follows(o Membership) bool {
 	return m.Generation > o.Generation || m.Generation == o.Generation && m.Ticket > o.Ticket
 }
 

@@ -19,14 +19,14 @@ func (w *Worker) welcomed(membership Membership, m Welcome) []WorkerEffect {
 	if membership == w.membership && w.holds && w.task == nil && m.Step == w.step {
 		return w.reply(Joined{w.step, w.digest}) // the answer was lost
 	}
-	if !membership.follows(w.membership) {
+	if !membership.Follows(w.membership) {
 		return nil
-	}
-	if err := w.adopt(m.Job); err != nil {
-		return w.fail(fmt.Errorf("joining the run: %w", err))
 	}
 	w.drop()
 	w.membership, w.hailing = membership, false
+	if err := w.adopt(m.Job); err != nil {
+		return w.fail(fmt.Errorf("joining the run: %w", err))
+	}
 	if w.holds && w.step == m.Step && (m.Digest == model.Digest{} || m.Digest == w.digest) {
 		return w.reply(Joined{w.step, w.digest})
 	}
