@@ -53,6 +53,7 @@ var rules = []rule{
 	{pkg: "cpuengine/internal/pool", why: "threads and nothing else"},
 	{pkg: "kernels", pure: true, why: "the CUDA sources as values: a table of launches and embedded images"},
 	{pkg: "bench", project: "cpuengine model", why: "times the engine and the machine: owns the clock"},
+	{pkg: "cudaengine", project: "kernels model", why: "a device edge: launches kernels through its driver package"},
 	{pkg: "cudaengine/internal/driver", modules: cu, std: "C", why: "the only place that calls the CUDA driver; C for the calls that cu lacks"},
 	{pkg: "cudaengine/softcuda", why: "compiles the software CUDA device for tests"},
 	{pkg: "enginetest", project: "model numeric", why: "judges engines by the interface alone"},

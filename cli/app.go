@@ -117,7 +117,7 @@ any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 		Version:       version(),
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o),
+	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o), keysCommand(o),
 		dataCommand(o), checkpointsCommand(o), verifyRunCommand(o), replayCommand(o), generateCommand(o), modelCommand(o), benchCommand(o))
 	return root
 }

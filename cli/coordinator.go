@@ -19,9 +19,14 @@ func coordinatorCommand(o outside) *cobra.Command {
 
 The coordinator reads the dataset, keeps journal and checkpoints in the run's folder,
 and runs the NATS server that the workers connect to. It begins to train when all
-workers have joined. A run that exists is gone on with: give its folder without a job.`,
+workers have joined. A run that exists is gone on with: give its folder without a job.
+
+Its server listens on this machine alone, unless it gets a certificate and its key. With
+--nats the run uses a server that somebody else runs, and has none of its own.`,
 		Example: `  andrea coordinator --job job.yaml --data tokens/books-0123456789ab --run runs/big --listen 127.0.0.1:4222 --workers 2
-  andrea worker --creds runs/big/worker.json          twice, each in a terminal of its own`,
+  andrea worker --creds runs/big/worker.json          twice, each in a terminal of its own
+  andrea coordinator --run runs/big --listen 0.0.0.0:4222 --tls-cert tls.crt --tls-key tls.key --keys secrets/server.json
+  andrea coordinator --job job.yaml --run runs/big --nats tls://nats.example.com:4222 --creds coordinator.creds`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return coordinate(c.Context(), o, f) },
 	}
@@ -30,7 +35,12 @@ workers have joined. A run that exists is gone on with: give its folder without 
 	flags.StringVar(&f.train.data, "data", "", "folder of a prepared token dataset (default: the job's data.path)")
 	flags.StringArrayVar(&f.train.set, "set", nil, "set one key of the job, such as optimizer.lr=6e-4; can be repeated")
 	flags.StringVar(&f.train.run, "run", "", "folder of the run")
-	flags.StringVar(&f.listen, "listen", "", "loopback address for the NATS server (default 127.0.0.1 and a free port)")
+	flags.StringVar(&f.listen, "listen", "", "address for the run's NATS server (default 127.0.0.1 and a free port); beyond this machine only with --tls-cert and --tls-key")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM file of the certificate of the run's NATS server; worker.json names it, so that no authority is needed")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM file of the key of that certificate")
+	flags.StringVar(&f.keys, "keys", "", "server.json of 'andrea keys': the keys that let in workers and observers (default: made at the first start)")
+	f.nats.add(c, "use this NATS server, which somebody else runs", "with --nats: credentials for it: "+othersCreds)
+	flags.StringVar(&f.http, "http", "", "address, such as :8080, that answers probes: /healthz when the process runs, /startupz and /readyz when the run can be asked, and /metrics for Prometheus")
 	flags.IntVar(&f.workers, "workers", 1, "how many workers train together")
 	flags.BoolVar(&f.train.json, "json", false, "one JSON line a step on standard output, also on a terminal")
 	return c
@@ -38,7 +48,12 @@ workers have joined. A run that exists is gone on with: give its folder without 
 
 type coordinatorFlags struct {
 	train   trainFlags
+	nats    natsFlags
 	listen  string
+	tlsCert string
+	tlsKey  string
+	keys    string
+	http    string
 	workers int
 }
 
@@ -49,13 +64,21 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	if err := checkWorkers(f.workers); err != nil {
 		return badInput(err)
 	}
+	if f.nats.remote.URL == "" && (f.nats.given() || f.nats.remote.CA != "") {
+		return badInput(errors.New("coordinating a run: --creds and --ca are for a server that somebody else runs: name it with --nats"))
+	}
 	show := newScreen(o, f.train.json)
 	defer show.close()
 	guard := newGuard(ctx, o)
 	defer guard.close()
 	environment := show.environment(o, guard)
-	environment.Listen = f.listen
+	environment.Listen, environment.TLSCert, environment.TLSKey, environment.Keys = f.listen, f.tlsCert, f.tlsKey, f.keys
+	environment.NATS, environment.HTTP = f.nats.remote, f.http
 	environment.Serving = func(address, keyFile string) {
+		if keyFile == "" {
+			show.note("coordinating at %s: %d workers are to join: andrea worker --nats %s --creds FILE", address, f.workers, address)
+			return
+		}
 		show.note("serving at %s: %d workers are to join: andrea worker --creds %s", address, f.workers, keyFile)
 	}
 	environment.Crew = launch.Crew{Workers: f.workers, Elsewhere: true}

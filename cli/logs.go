@@ -27,26 +27,33 @@ type logsFlags struct {
 	level     string
 	step      string
 	json      bool
+	nats      natsFlags
+	run       string
 }
 
 func logsCommand(o outside) *cobra.Command {
 	var f logsFlags
 	c := &cobra.Command{
-		Use:   "logs RUN",
+		Use:   "logs RUN | logs --nats URL --creds FILE [--run NAME]",
 		Short: "Show what the processes of a run have logged",
 		Long: `Show what the processes of a run have logged, in the order of time (UTC).
 
 RUN is the run's folder, or its name below runs/. With -f new lines are shown as they
 are written, until the run ends. A line that a crash tore, or that is damaged, is
 shown as such and counts as a warning. With --json the lines stay as they lie in
-RUN/logs: one JSON object each.`,
+RUN/logs: one JSON object each.
+
+A run elsewhere is asked over its NATS server, as by 'andrea status': its coordinator keeps
+the newest 10,000 lines of all processes in memory and sends them in the order in
+which they reached it. Older ones are in the files beside the coordinator.`,
 		Example: `  andrea logs demo
   andrea logs -f demo --level warn             only what may need somebody
   andrea logs demo --process worker-2          one process: coordinator, local, worker-1 ...
   andrea logs demo --step 100-120              what was said of these steps
-  andrea logs -f demo --json | jq 'select(.msg == "step") | .loss'`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return logs(c.Context(), o, args[0], f) },
+  andrea logs -f demo --json | jq 'select(.msg == "step") | .loss'
+  andrea logs -f --nats tls://nats.example.com:4222 --creds observer.creds`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return logs(c.Context(), o, args, f) },
 	}
 	flags := c.Flags()
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with new lines until the run ends")
@@ -54,6 +61,8 @@ RUN/logs: one JSON object each.`,
 	flags.StringVar(&f.level, "level", "debug", "the lowest level: debug, info, warn or error")
 	flags.StringVar(&f.step, "step", "", "only lines of one step, N, or of steps A-B")
 	flags.BoolVar(&f.json, "json", false, "lines as they were written, one JSON object each")
+	f.nats.add(c, "ask the run's NATS server elsewhere", "with --nats or alone: the run's server.json or observer.json, or credentials for another server: "+othersCreds)
+	flags.StringVar(&f.run, "run", "", "with --nats: name of the run (default: the only one there)")
 	return c
 }
 
@@ -70,11 +79,24 @@ func (f logsFlags) filter() (watch.Filter, error) {
 	return filter, errors.Join(levelErr, stepErr)
 }
 
-func logs(ctx context.Context, o outside, name string, f logsFlags) error {
+func logs(ctx context.Context, o outside, args []string, f logsFlags) error {
 	filter, err := f.filter()
-	if err != nil {
+	name, nameErr := runOrServer(args, &f.nats, f.run)
+	if err := errors.Join(err, nameErr); err != nil {
 		return badInput(err)
 	}
+	write := watch.AppendText
+	if f.json {
+		write = watch.AppendJSON
+	}
+	if name == "" {
+		return remoteLogs(ctx, o, f, filter, write)
+	}
+	return localLogs(ctx, o, name, f, filter, write)
+}
+
+// localLogs shows the logs of a run whose folder is here.
+func localLogs(ctx context.Context, o outside, name string, f logsFlags, filter watch.Filter, write func([]byte, watch.Line) []byte) error {
 	dir, err := findRun(o.fs, name)
 	if err != nil {
 		return badInput(err)
@@ -84,10 +106,6 @@ func logs(ctx context.Context, o outside, name string, f logsFlags) error {
 		unreadable = true
 		fmt.Fprintln(o.stderr, "andrea:", err)
 	})
-	write := watch.AppendText
-	if f.json {
-		write = watch.AppendJSON
-	}
 	if f.follow {
 		err = followLogs(ctx, o, dir, files, filter, write)
 	} else {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
@@ -69,25 +68,20 @@ func (l *listener) listen(ctx context.Context) (watch.Link, error) {
 
 // hear queues a line; when there is no room it is left to the file.
 func (l *listener) hear(m transport.Message) {
-	process, ok := processOf(m.Subject)
+	process, ok := wire.LoggedBy(m.Subject)
 	if !ok {
 		return
 	}
-	line := watch.Damaged(process, m.Data, len(m.Data), "too long")
-	if len(m.Data) <= watch.MaxLine {
-		line = watch.Parse(process, m.Data)
-	}
 	select {
-	case l.lines <- line:
+	case l.lines <- lineOf(process, m.Data):
 	default:
 	}
 }
 
-// processOf is the process that a subject of wire.Logs names.
-func processOf(subject string) (process string, ok bool) {
-	tokens := strings.Split(subject, ".") // andrea, run, log, process, level
-	if len(tokens) != 5 {
-		return "", false
+// lineOf judges a line that came over the bus.
+func lineOf(process string, data []byte) watch.Line {
+	if len(data) > watch.MaxLine {
+		return watch.Damaged(process, data, len(data), "too long")
 	}
-	return tokens[3], true
+	return watch.Parse(process, data)
 }

@@ -123,7 +123,11 @@ func TestLogsRefusesBadUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"nowhere"}, "nowhere"},
-		{[]string{}, "arg"},
+		{[]string{}, "no run is given"},
+		{[]string{"demo", "--nats", "nats://127.0.0.1:1"}, "leave out"},
+		{[]string{"--nats", "nats://192.0.2.1:4222"}, "--plaintext-network"},
+		{[]string{"--nats", "tls://192.0.2.1:4222"}, "no credentials"},
+		{[]string{"--creds", "nowhere.json"}, "nowhere.json"},
 		{[]string{"demo", "--level", "loud"}, "loud"},
 		{[]string{"demo", "--step", "5-3"}, "5-3"},
 		{[]string{"demo", "--level", "loud", "--step", "x"}, `"x"`},

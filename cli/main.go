@@ -22,7 +22,7 @@ func Main(arguments ...string) int {
 		self = os.Args[0]
 	}
 	o := outside{
-		fs: vfs.OS, engine: engine, engineErr: err,
+		fs: vfs.OS, engine: frugalEngine(engine), engineErr: err,
 		stdout: os.Stdout, stderr: os.Stderr,
 		signals: make(chan os.Signal, 2),
 		self:    []string{self},

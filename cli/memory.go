@@ -1,6 +1,11 @@
 package cli
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+
+	"andrea/launch"
+	"andrea/model"
+)
 
 // gcPercent is how much garbage the Go runtime lets lie while a run trains, in
 // percent of the memory in use. A run holds a few huge blocks without pointers, so
@@ -8,8 +13,36 @@ import "runtime/debug"
 // that a model needs.
 const gcPercent = 10
 
-// frugal applies gcPercent until the function that it returns is called.
+// garbageBytes is how much garbage a large model may leave. A run makes it by messages,
+// whatever the model's size, and every percent of a model of 480 million is 200 MB.
+const garbageBytes = 256 << 20
+
+// gcPercentOf is the percentage for a run that holds so many bytes.
+func gcPercentOf(bytes int64) int {
+	return int(max(1, min(gcPercent, garbageBytes*100/max(1, bytes))))
+}
+
+// heldBytes is what a run in this process holds: its engine, and its copy for
+// checkpoints of weights and both moments.
+func heldBytes(c model.Config, engine int64) int64 { return engine + 12*c.Parameters() }
+
+// frugal applies gcPercent until the function that it returns is called. Engines of
+// frugalEngine lower it when they are opened meanwhile.
 func frugal() (restore func()) {
 	former := debug.SetGCPercent(gcPercent)
 	return func() { debug.SetGCPercent(former) }
+}
+
+// frugalEngine is an engine that, opened for training, has the runtime collect as
+// gcPercentOf says.
+func frugalEngine(e launch.Engine) launch.Engine {
+	open := e.Open
+	e.Open = func(c model.Config, microbatch, slots int) (model.Engine, error) {
+		engine, err := open(c, microbatch, slots)
+		if err == nil && slots > 0 {
+			debug.SetGCPercent(gcPercentOf(heldBytes(c, engine.Info().Bytes)))
+		}
+		return engine, err
+	}
+	return e
 }

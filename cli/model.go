@@ -85,7 +85,7 @@ func describeModel(o outside, variant string, vocab int, f describeFlags) error 
 	}
 	d, err := describe.Of(plan.Model, describe.Setting{
 		Microbatch: batch.Microbatch, Lanes: batch.Lanes, TokensPerStep: batch.TokensPerStep, Threads: threads,
-		EngineBytes: bytes, GCPercent: gcPercent,
+		EngineBytes: bytes, GCPercent: gcPercentOf(heldBytes(plan.Model, bytes)),
 	})
 	if err != nil {
 		return badInput(err)

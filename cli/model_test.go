@@ -11,7 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"andrea/cpuengine"
 	"andrea/describe"
+	"andrea/model"
 )
 
 func TestModelDescribe(t *testing.T) {
@@ -131,5 +133,35 @@ func TestDescribedMemoryIsARuns(t *testing.T) {
 	t.Logf("the run took %d MiB at its peak, %d were described: %.2f", peak>>20, d.Memory.Total>>20, ratio)
 	if ratio < 1/1.15 || ratio > 1.15 {
 		t.Errorf("the run took %d bytes at its peak, %d were described", peak, d.Memory.Total)
+	}
+}
+
+// The largest variant fits into 20 GiB with 8 lanes of one window, its copy for
+// checkpoints included, and what is described is what is allocated.
+func TestTheLargestVariantFits(t *testing.T) {
+	p := newPlace(t)
+	d := decode[describe.Description](t, p.run("", "model", "describe", "480m", "--json"))
+	c, err := model.Variant("480m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := cpuengine.Bytes(c, cpuengine.Options{Microbatch: 1, Slots: model.Slots(8), Threads: d.Batch.Threads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, state := d.Memory, 12*c.Parameters()
+	if m.State+m.Gradients+m.Activations != engine || m.Snapshot != state || m.Total != engine+state+m.Garbage+m.Program || d.Batch.Lanes != 8 || d.Batch.Microbatch != 1 {
+		t.Errorf("an engine of %d and a state of %d: %+v", engine, state, m)
+	}
+	if m.Total > 20<<30 || m.Garbage > 2*garbageBytes {
+		t.Errorf("%.2f GiB are described, of them %d MiB of garbage", float64(m.Total)/(1<<30), m.Garbage>>20)
+	}
+	for _, c := range []struct {
+		bytes int64
+		want  int
+	}{{0, 10}, {1 << 20, 10}, {600 << 20, 10}, {5 << 30, 5}, {20 << 30, 1}, {1 << 50, 1}} {
+		if got := gcPercentOf(c.bytes); got != c.want {
+			t.Errorf("%d bytes: %d percent", c.bytes, got)
+		}
 	}
 }

@@ -43,7 +43,10 @@ could not be read or computed.`,
   andrea replay demo --from 1 --json | jq .difference`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("to") && f.to < 1 {
+			switch given := c.Flags().Changed; {
+			case !given("from"):
+				return badInput(errors.New("replaying a run: --from is not given: give the first step that must be compared, such as --from 1"))
+			case given("to") && f.to < 1:
 				return badInput(fmt.Errorf("replaying a run: --to is %d: steps count from 1", f.to))
 			}
 			return replay(c.Context(), o, args[0], f)
@@ -53,7 +56,6 @@ could not be read or computed.`,
 	c.Flags().Int64Var(&f.to, "to", 0, "the last one (default: the last recorded)")
 	c.Flags().StringVar(&f.data, "data", "", "where the run's dataset lies now (default: where it lay)")
 	c.Flags().BoolVar(&f.json, "json", false, "print the result as JSON")
-	_ = c.MarkFlagRequired("from") // it was defined above
 	return c
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ const (
 // runStatus is what 'andrea status' says of a run, as JSON.
 type runStatus struct {
 	Run        string                `json:"run"`
-	Dir        string                `json:"dir"`
+	Dir        string                `json:"dir,omitempty"` // of one whose files are here
 	State      string                `json:"state"`
 	Phase      string                `json:"phase,omitempty"`  // of a running one
 	Reason     string                `json:"reason,omitempty"` // why it does not run, or cannot be asked
@@ -44,50 +45,92 @@ type runStatus struct {
 	Resume     string                `json:"resume,omitempty"` // the command, of one that does not run and is not complete
 }
 
+// statusFlags are the flags of 'andrea status'.
+type statusFlags struct {
+	nats natsFlags
+	run  string
+	json bool
+}
+
 func statusCommand(o outside) *cobra.Command {
-	var json bool
+	var f statusFlags
 	c := &cobra.Command{
-		Use:   "status RUN",
+		Use:   "status RUN | status --nats URL --creds FILE [--run NAME]",
 		Short: "How far a run is, whether it runs or not",
 		Long: `How far a run is, whether it runs or not.
 
 RUN is the run's folder, or its name below runs/. A running one is asked: phase,
 steps, loss, speed, time left, worker, newest checkpoint. Of one that does not run,
 its journal and checkpoints tell; checkpoints are listed, not verified. The exit code
-is 0 in both cases, and 2 when there is no such run.`,
+is 0 in both cases, and 2 when there is no such run.
+
+A run elsewhere is asked over its NATS server: with --creds the run's server.json or
+observer.json, which names the server too, or with --nats and credentials for it. The exit
+code is 1 when no coordinator answers.`,
 		Example: `  andrea status demo
   andrea status runs/demo --json | jq .step
-  watch andrea status demo`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return status(c.Context(), o, args[0], json) },
+  watch andrea status demo
+  andrea status --nats tls://nats.example.com:4222 --creds observer.creds --run run7`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return status(c.Context(), o, args, f) },
 	}
-	c.Flags().BoolVar(&json, "json", false, "one JSON object")
+	flags := c.Flags()
+	flags.BoolVar(&f.json, "json", false, "one JSON object")
+	f.nats.add(c, "ask the run's NATS server elsewhere", "with --nats or alone: the run's server.json or observer.json, or credentials for another server: "+othersCreds)
+	flags.StringVar(&f.run, "run", "", "with --nats: name of the run (default: the only one there)")
 	return c
 }
 
-func status(ctx context.Context, o outside, name string, asJSON bool) error {
-	dir, err := findRun(o.fs, name)
+// runOrServer returns a command's RUN, which is empty when a server is named in its place.
+func runOrServer(args []string, nats *natsFlags, run string) (name string, err error) {
+	switch {
+	case len(args) == 1 && (nats.given() || run != ""):
+		return "", errors.New("a run's folder and a server are given: leave out RUN, or --nats, --creds and --run")
+	case len(args) == 1:
+		return args[0], nil
+	case !nats.given():
+		return "", errors.New("no run is given: name its folder, or its server with --nats or --creds")
+	}
+	return "", nil
+}
+
+func status(ctx context.Context, o outside, args []string, f statusFlags) error {
+	name, err := runOrServer(args, &f.nats, f.run)
 	if err != nil {
 		return badInput(err)
+	}
+	var s runStatus
+	if name == "" {
+		s, err = remoteStatus(ctx, o, f)
+	} else {
+		s, err = localStatus(ctx, o, name)
+	}
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(o.stdout).Encode(s)
+	}
+	_, err = o.stdout.Write(s.text())
+	return err
+}
+
+// localStatus is the status of a run whose folder is here.
+func localStatus(ctx context.Context, o outside, name string) (runStatus, error) {
+	dir, err := findRun(o.fs, name)
+	if err != nil {
+		return runStatus{}, badInput(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, observeTime)
 	defer cancel()
 	ob := &observer{fs: o.fs, dir: dir}
 	defer ob.close()
-	var s runStatus
-	switch report, link, reason := ob.ask(ctx); link {
-	case watch.Answering:
-		s = reported(dir, report)
-	default:
-		if s, err = recorded(o.fs, dir, link, reason); err != nil {
-			return badInput(err)
-		}
+	report, link, reason := ob.ask(ctx)
+	if link == watch.Answering {
+		return reported(dir, report), nil
 	}
-	if asJSON {
-		return json.NewEncoder(o.stdout).Encode(s)
-	}
-	_, err = o.stdout.Write(s.text())
-	return err
+	s, err := recorded(o.fs, dir, link, reason)
+	return s, badInput(err)
 }
 
 // reported is the status of a run whose coordinator answered.
@@ -140,7 +183,7 @@ func (s *runStatus) records(last, validation *pipeline.CommitRecord) {
 
 func (s *runStatus) checkpoint(step int64) {
 	s.Checkpoint = step
-	if step >= 0 {
+	if step >= 0 && s.Dir != "" {
 		s.Path = launch.CheckpointPath(s.Dir, step)
 	}
 }

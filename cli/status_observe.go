@@ -23,15 +23,19 @@ const observeTime = 2 * time.Second
 
 // observer asks a run how it goes and listens to its logs.
 type observer struct {
-	fs  vfs.FS
-	dir string // of the run
-	run string // its name; empty before connect
-	bus transport.Bus
+	fs     vfs.FS
+	dir    string         // of the run; empty when remote says how to reach it
+	remote *launch.Remote // a server to ask; nil: the one that the folder names
+	run    string         // its name; empty before connect, unless it was chosen
+	bus    transport.Bus
 }
 
-// connect finds the run's server through its folder. When there is none the link is
-// Gone, when that cannot be told Unknown; the error says why.
+// connect finds the run's server through its folder, unless it is told where it is. When there is
+// none the link is Gone, when that cannot be told Unknown; the error says why.
 func (ob *observer) connect(ctx context.Context) (watch.Link, error) {
+	if ob.remote != nil {
+		return ob.connectRemote(ctx)
+	}
 	id, err := natsbus.ReadIdentity(ob.fs, ob.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -47,7 +51,7 @@ func (ob *observer) connect(ctx context.Context) (watch.Link, error) {
 	if link, err := reach(ctx, id.Address); err != nil {
 		return link, err
 	}
-	ob.bus, err = connectWithin(ctx, natsbus.ConnOptions{URL: id.Address, Credential: credential, Name: "observer"})
+	ob.bus, err = connectWithin(ctx, natsbus.ConnOptions{URL: id.Address, Credential: credential, Pin: []byte(id.Certificate), Name: "observer"})
 	switch {
 	case err == nil:
 		return watch.Silent, nil

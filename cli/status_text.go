@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -15,7 +16,7 @@ func (s runStatus) text() []byte {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name, strings.Map(harmless, fmt.Sprintf(format, args...)))
 	}
-	row("run", "%s", s.Dir)
+	row("run", "%s", cmp.Or(s.Dir, s.Run))
 	row("state", "%s", s.stateText())
 	row("step", "%d of %d (%.1f %%)", s.Step, s.Steps, 100*float64(s.Step)/float64(max(1, s.Steps)))
 	if loss := s.lossText(); loss != "" {
@@ -36,7 +37,7 @@ func (s runStatus) text() []byte {
 	}
 	row("generation", "%d", s.Generation)
 	if s.Checkpoint >= 0 {
-		row("checkpoint", "%s", s.Path)
+		row("checkpoint", "%s", cmp.Or(s.Path, fmt.Sprint("of step ", s.Checkpoint)))
 	} else {
 		row("checkpoint", "none yet")
 	}

@@ -21,28 +21,47 @@ func workerCommand(o outside) *cobra.Command {
 		Short: "Take part in a run as a worker",
 		Long: `Take part in a run as a worker.
 
-The coordinator of the run has written the address of its server and the worker's key
-to RUN/worker.json. A worker needs nothing else: tokens and state come over the
-network. It logs JSON lines to standard error and ends with the run: with code 0 when
-all steps are committed, 3 when the run ended before, 143 after SIGTERM.`,
+The coordinator of the run has written the address of its server and a key for all its
+workers to RUN/worker.json. A worker needs nothing else: tokens and state come over the
+network. It makes a key of its own at every start, which that one admits, and its id is
+its name and a mark of that key, so that no worker can pose as another.
+
+On a NATS server that somebody else runs, give its URL and credentials, and the run's name
+unless the server has only one.
+
+A worker waits for server and coordinator as long as they are not there. It logs JSON lines to
+standard error and ends with the run: with code 0 when all steps are committed, 3 when the
+run ended before, 143 after SIGTERM. With --when-done wait it idles then, and joins the
+run's next start.`,
 		Example: `  andrea worker --creds runs/demo/worker.json
-  andrea worker --creds worker.json --nats nats://127.0.0.1:4222 --id worker-2`,
+  andrea worker --creds worker.json --nats nats://127.0.0.1:4222 --id worker-2
+  andrea worker --nats tls://nats.example.com:4222 --creds worker.creds --run run7 --when-done wait --http :8080`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return work(c.Context(), o, f) },
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.creds, "creds", "", "the run's worker.json: address, run and key")
-	flags.StringVar(&f.nats, "nats", "", "URL of the NATS server (default: the one in worker.json)")
-	flags.StringVar(&f.id, "id", "", "name of this worker, unique in the run (default: made of host and process)")
+	f.nats.add(c, "NATS server (default: the one in worker.json)", "the run's worker.json, or credentials for another server: "+othersCreds)
+	flags.StringVar(&f.run, "run", "", "name of the run (default: the one in worker.json, or the only one on the server)")
+	flags.StringVar(&f.id, "id", "", "name of this worker (default: made of host and process); with worker.json its id begins with it, on another server it is the id, unique in the run")
+	flags.StringVar(&f.whenDone, "when-done", doneExit, "when the run has ended: exit, or wait for its next start, so that what restarts ended processes has nothing to do")
+	flags.StringVar(&f.http, "http", "", "address, such as :8080, that answers probes: /healthz and /startupz when the process runs, /readyz when its server answers")
 	flags.BoolVar(&f.endWithInput, "end-with-input", false, "end when standard input is closed")
 	_ = flags.MarkHidden("end-with-input") // 'andrea train --workers' ties its children to itself
 	return c
 }
 
+// What a worker does when the run has ended.
+const (
+	doneExit = "exit"
+	doneWait = "wait"
+)
+
 type workerFlags struct {
-	creds        string
-	nats         string
+	nats         natsFlags
+	run          string
 	id           string
+	whenDone     string
+	http         string
 	endWithInput bool
 }
 
@@ -54,7 +73,7 @@ func (f workerFlags) workerID() (pipeline.WorkerID, error) {
 	id := f.id
 	if id == "" {
 		host, _ := os.Hostname() // empty is as good a part of the name as any
-		id = notInID.ReplaceAllString(fmt.Sprintf("worker-%.40s-%d", host, os.Getpid()), "-")
+		id = notInID.ReplaceAllString(fmt.Sprintf("worker-%.30s-%d", host, os.Getpid()), "-")
 	}
 	if len(id) > 64 || notInID.MatchString(id) {
 		return "", fmt.Errorf("naming the worker %q: use up to 64 of a-z, 0-9 and -", id)
@@ -66,15 +85,17 @@ func work(ctx context.Context, o outside, f workerFlags) error {
 	if o.engineErr != nil {
 		return o.engineErr
 	}
-	if f.creds == "" {
-		return badInput(errors.New("joining a run: no key is given: name the run's worker.json with --creds"))
+	if f.whenDone != doneExit && f.whenDone != doneWait {
+		return badInput(fmt.Errorf("--when-done is %q: choose %s or %s", f.whenDone, doneExit, doneWait))
 	}
 	id, err := f.workerID()
 	if err != nil {
 		return badInput(err)
 	}
 	defer frugal()()
-	options := launch.WorkerOptions{FS: o.fs, Engine: o.engine, Key: f.creds, URL: f.nats, ID: id, Log: o.stderr}
+	options := launch.WorkerOptions{
+		FS: o.fs, Engine: o.engine, NATS: f.nats.remote, Run: f.run, Name: id, Wait: f.whenDone == doneWait, HTTP: f.http, Log: o.stderr,
+	}
 	if f.endWithInput {
 		return workWhileInput(ctx, options)
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"andrea/pipeline"
+	"andrea/pipeline/transport/natsbus"
 	"andrea/telemetry"
 )
 
@@ -47,7 +48,7 @@ func (r *Run) startCrew(ctx context.Context, n *node, lost chan<- pipeline.Worke
 // startChildren starts a process for each worker.
 func (r *Run) startChildren(ctx context.Context, group *sync.WaitGroup, lost chan<- pipeline.WorkerLost) error {
 	for i := range r.Start.Workers {
-		id := pipeline.WorkerID(fmt.Sprintf("%s-%d", roleWorker, i+1))
+		id := childName(i)
 		child, err := r.startChild(ctx, id)
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ type child struct {
 
 func (r *Run) startChild(ctx context.Context, id pipeline.WorkerID) (*child, error) {
 	arguments := append(r.env.Crew.Command[1:len(r.env.Crew.Command):len(r.env.Crew.Command)],
-		"--creds", filepath.Join(r.Dir, workerKeyFile), "--id", string(id), "--end-with-input")
+		"--creds", filepath.Join(r.Dir, natsbus.IdentityFile), "--id", string(id), "--end-with-input")
 	c := exec.CommandContext(ctx, r.env.Crew.Command[0], arguments...)
 	started := &child{command: c}
 	c.Cancel = func() error { return started.stdin.Close() } // it takes its leave, or is killed

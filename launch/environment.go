@@ -34,11 +34,21 @@ type Environment struct {
 	// Crew says who computes.
 	Crew Crew
 	// Serving, unless nil, is told once where the server listens and which file lets a
-	// worker in.
+	// worker in; none where the server is somebody else's.
 	Serving func(address, keyFile string)
-	// Listen is where the embedded server listens: a loopback host and port; empty: one
-	// that is free.
+	// Listen is where the embedded server listens: host and port, of this machine alone unless
+	// TLSCert and TLSKey are given; empty: a port of loopback that is free.
 	Listen string
+	// TLSCert and TLSKey are PEM files of the embedded server's certificate and its key; empty: it
+	// speaks no TLS.
+	TLSCert, TLSKey string
+	// Keys is a file as MakeKeys writes it, with the keys of those who connect to the embedded
+	// server; empty: they are made at the first start.
+	Keys string
+	// NATS is a server that somebody else runs; without URL the run has an embedded one.
+	NATS Remote
+	// HTTP is where the coordinator answers probes; empty: nowhere.
+	HTTP string
 }
 
 // Crew is the workers of a run. The zero value is one worker in this process.

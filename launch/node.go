@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"andrea/pipeline"
 	"andrea/pipeline/transport"
 	"andrea/pipeline/transport/natsbus"
 	"andrea/pipeline/wire"
@@ -77,21 +79,25 @@ func (p *process) publish(subject string, line []byte) error {
 	return nil
 }
 
-// node is the embedded server and the sides of a run that are in this process.
+// node is the sides of a run that are in this process, and their way to a NATS server.
 type node struct {
-	server      *natsbus.Server
+	server      *natsbus.Server // embedded; nil: the server is somebody else's
+	url         string          // of the server
+	access      func(role string) (natsbus.ConnOptions, error)
 	log         *zap.Logger // the coordinator's
 	coordinator process
-	worker      process // empty when the workers are other processes
+	worker      process      // empty when the workers are other processes
+	probes      func() error // stops answering them
 }
 
 // workerHere reports that the run's worker is in this process.
 func (r *Run) workerHere() bool { return !r.env.Crew.Elsewhere && len(r.env.Crew.Command) == 0 }
 
-// startNode starts the server and connects the sides that are here.
-func (r *Run) startNode() (*node, error) {
+// startNode connects the sides that are here to the embedded server, which it starts, or to
+// somebody else's. generation is the one that the run's coordinator has claimed.
+func (r *Run) startNode(generation uint64) (*node, error) {
 	n := &node{}
-	if err := r.fillNode(n); err != nil {
+	if err := r.fillNode(n, generation); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
@@ -99,8 +105,7 @@ func (r *Run) startNode() (*node, error) {
 
 // fillNode starts one part of the node after the other; after an error those are left
 // that were started.
-func (r *Run) fillNode(n *node) (err error) {
-	run := r.Plan.Spec.Name
+func (r *Run) fillNode(n *node, generation uint64) (err error) {
 	if err := r.openLog(roleCoordinator, &n.coordinator); err != nil {
 		return err
 	}
@@ -110,30 +115,157 @@ func (r *Run) fillNode(n *node) (err error) {
 		}
 	}
 	n.log = n.coordinator.log.Logger
-	coordinator, worker, observer := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run, wire.AnyWorker), wire.ObserverPermissions(run)
-	host, port, err := listenAt(r.env.Listen)
-	if err != nil {
-		return err
-	}
-	n.server, err = natsbus.StartServer(natsbus.ServerOptions{
-		Host: host, Port: port, Run: run, RunDir: r.Dir, FS: r.env.FS, Log: n.log,
-		Roles: []natsbus.Role{
-			{Name: roleCoordinator, Publish: coordinator.Publish, Subscribe: coordinator.Subscribe},
-			{Name: roleWorker, Publish: worker.Publish, Subscribe: worker.Subscribe},
-			{Name: RoleObserver, Publish: observer.Publish, Subscribe: observer.Subscribe},
-		},
-	})
-	if err != nil {
-		return err
-	}
-	if err := n.server.WriteKey(r.env.FS, filepath.Join(r.Dir, workerKeyFile), roleWorker); err != nil {
+	if err := r.reachServer(n); err != nil {
 		return err
 	}
 	n.coordinator.wrap, n.worker.wrap = r.env.Bus, r.env.Bus
-	if err := n.connect(roleCoordinator, &n.coordinator); err != nil || n.worker.log == nil {
+	if err := n.connect(roleCoordinator, &n.coordinator); err != nil {
 		return err
 	}
-	return n.connect(roleWorker, &n.worker)
+	if err := r.open(n, generation); err != nil || n.worker.log == nil {
+		return err
+	}
+	return n.connect(string(localWorker), &n.worker)
+}
+
+// reachServer finds the way to somebody else's server, or starts the embedded one.
+func (r *Run) reachServer(n *node) error {
+	if r.env.NATS.URL == "" {
+		return r.startServer(n)
+	}
+	o, err := r.env.NATS.coordinator(r.env.FS)
+	n.url = o.URL
+	n.access = func(role string) (natsbus.ConnOptions, error) {
+		o.Credential.Role = role
+		return o, nil
+	}
+	return err
+}
+
+// startServer starts the embedded server and writes the file that lets workers in.
+func (r *Run) startServer(n *node) error {
+	o, err := r.serverOptions()
+	if err != nil {
+		return err
+	}
+	o.Log = n.log
+	if n.server, err = natsbus.StartServer(o); err != nil {
+		return err
+	}
+	n.url = n.server.URL()
+	n.access = func(role string) (natsbus.ConnOptions, error) {
+		credential, err := n.server.Credential(role)
+		return natsbus.ConnOptions{Server: n.server, Credential: credential}, err
+	}
+	return n.server.WriteKey(r.env.FS, r.keyFile(), roleWorker)
+}
+
+// keyFile is the file that lets workers in; empty where the server is somebody else's.
+func (r *Run) keyFile() string {
+	if r.env.NATS.URL != "" {
+		return ""
+	}
+	return filepath.Join(r.Dir, workerKeyFile)
+}
+
+// serverOptions are the embedded server's. Workers whose names are known have keys of their own;
+// any number of others come with the pool's.
+func (r *Run) serverOptions() (o natsbus.ServerOptions, err error) {
+	run := r.Plan.Spec.Name
+	coordinator, observer := wire.CoordinatorPermissions(run), wire.ObserverPermissions(run)
+	o = natsbus.ServerOptions{
+		Run: run, RunDir: r.Dir, FS: r.env.FS,
+		Roles: []natsbus.Role{
+			{Name: roleCoordinator, Publish: coordinator.Publish, Subscribe: coordinator.Subscribe},
+			{Name: RoleObserver, Publish: observer.Publish, Subscribe: observer.Subscribe},
+		},
+		Pool: &natsbus.Pool{Name: roleWorker, Permissions: func(id string) (publish, subscribe []string) {
+			p := wire.WorkerPermissions(run, pipeline.WorkerID(id))
+			return p.Publish, p.Subscribe
+		}},
+	}
+	for _, id := range r.namedWorkers() {
+		publish, subscribe := o.Pool.Permissions(string(id))
+		o.Roles = append(o.Roles, natsbus.Role{Name: string(id), Publish: publish, Subscribe: subscribe})
+	}
+	if o.Host, o.Port, err = listenAt(r.env.Listen); err != nil {
+		return o, err
+	}
+	if o.Certificate, err = readCertificate(r.env); err != nil || r.env.Keys == "" {
+		return o, err
+	}
+	given, err := natsbus.ReadIdentityFile(r.env.FS, r.env.Keys)
+	if err == nil && given.Run != run {
+		err = fmt.Errorf("%s: its keys are for the run %s: this is %s", r.env.Keys, given.Run, run)
+	}
+	o.Keys = given.Keys
+	return o, err
+}
+
+// namedWorkers are the workers that this process starts.
+func (r *Run) namedWorkers() (ids []pipeline.WorkerID) {
+	switch {
+	case r.workerHere():
+		return []pipeline.WorkerID{localWorker}
+	case r.env.Crew.Elsewhere:
+		return nil
+	}
+	for i := range r.Start.Workers {
+		ids = append(ids, childName(i))
+	}
+	return ids
+}
+
+// childName is the name of a worker that is a child process.
+func childName(i int) pipeline.WorkerID {
+	return pipeline.WorkerID(fmt.Sprintf("%s-%d", roleWorker, i+1))
+}
+
+// readCertificate is the certificate that the embedded server shows; nil when it has none.
+func readCertificate(env Environment) (*tls.Certificate, error) {
+	if env.TLSCert == "" && env.TLSKey == "" {
+		return nil, nil
+	}
+	fail := func(err error) (*tls.Certificate, error) {
+		return nil, fmt.Errorf("reading the server's certificate: %w: give PEM files with --tls-cert and --tls-key", err)
+	}
+	cert, err := vfs.ReadFile(env.FS, env.TLSCert, maxCABytes)
+	if err != nil {
+		return fail(err)
+	}
+	key, err := vfs.ReadFile(env.FS, env.TLSKey, maxCABytes)
+	if err != nil {
+		return fail(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fail(err)
+	}
+	return &pair, nil
+}
+
+// checkReach refuses what the server could not be reached by, before anything is written.
+func checkReach(env Environment) error {
+	host, _, err := listenAt(env.Listen)
+	if err != nil {
+		return err
+	}
+	certificate, err := readCertificate(env)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsLoopback() && certificate == nil {
+		return fmt.Errorf("listening at %q: it is no loopback address, and there is no TLS: give a certificate with "+
+			"--tls-cert and --tls-key, or listen at 127.0.0.1 and forward the port", env.Listen)
+	}
+	if env.NATS.URL == "" {
+		return nil
+	}
+	if env.Listen != "" || certificate != nil || env.Keys != "" {
+		return errors.New("a run on somebody else's server has none of its own: leave out --listen, --tls-cert, --tls-key and --keys, or --nats")
+	}
+	_, err = env.NATS.coordinator(env.FS)
+	return err
 }
 
 // listenAt takes a listening address apart; zero values mean anywhere on loopback.
@@ -148,8 +280,8 @@ func listenAt(address string) (host string, port int, err error) {
 	if err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("listening at %q: it is no host:port such as 127.0.0.1:4222", address)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", 0, fmt.Errorf("listening at %q: it is no loopback address: listen at 127.0.0.1 and forward the port", address)
+	if host != "localhost" && net.ParseIP(host) == nil {
+		return "", 0, fmt.Errorf("listening at %q: its host is no IP address: listen at 127.0.0.1, or with TLS at 0.0.0.0", address)
 	}
 	return host, port, nil
 }
@@ -158,11 +290,11 @@ func listenAt(address string) (host string, port int, err error) {
 func (n *node) connect(role string, p *process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
-	credential, err := n.server.Credential(role)
+	o, err := n.access(role)
 	if err != nil {
 		return err
 	}
-	return p.connect(ctx, natsbus.ConnOptions{Server: n.server, Credential: credential}, role)
+	return p.connect(ctx, o, role)
 }
 
 // connect opens a process's two connections; name is for the logs.
@@ -211,7 +343,11 @@ func (r *Run) warn(err error) {
 
 // close ends both sides, then the server.
 func (n *node) close() error {
-	err := errors.Join(n.worker.close(), n.coordinator.close())
+	var err error
+	if n.probes != nil {
+		err = n.probes()
+	}
+	err = errors.Join(err, n.worker.close(), n.coordinator.close())
 	if n.server != nil {
 		n.server.Shutdown()
 	}

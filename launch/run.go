@@ -33,7 +33,7 @@ func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
 	if err := env.Engine.CheckJob(spec); err != nil {
 		return nil, err
 	}
-	if _, _, err := listenAt(env.Listen); err != nil {
+	if err := checkReach(env); err != nil {
 		return nil, err
 	}
 	p, data, err := plan(env, spec)

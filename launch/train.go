@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,7 +26,7 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 	if err != nil {
 		return outcome, err
 	}
-	n, err := r.startNode()
+	n, err := r.startNode(generation)
 	if err != nil {
 		return outcome, fmt.Errorf("starting the run %s: %w", r.Dir, err)
 	}
@@ -37,9 +36,9 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 		}
 	}()
 	n.log.Info(watch.RunStarted, zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
-		zap.String("engine", r.env.Engine.Class), zap.String("device", r.env.Engine.Device), zap.String("address", n.server.URL()))
+		zap.String("engine", r.env.Engine.Class), zap.String("device", r.env.Engine.Device), zap.String("address", n.url))
 	if r.env.Serving != nil {
-		r.env.Serving(n.server.URL(), filepath.Join(r.Dir, workerKeyFile))
+		r.env.Serving(n.url, r.keyFile())
 	}
 	for _, d := range r.Damaged {
 		n.log.Warn("checkpoint passed over", zap.Int("step", d.Step), zap.Error(d.Reason))

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"andrea/pipeline"
 	"andrea/pipeline/runner"
+	"andrea/pipeline/transport"
 	"andrea/pipeline/transport/natsbus"
+	"andrea/pipeline/wire"
 	"andrea/telemetry"
 	"andrea/vfs"
 )
@@ -21,43 +24,94 @@ import (
 type WorkerOptions struct {
 	FS     vfs.FS
 	Engine Engine
-	Key    string            // identity file with the worker's key: RUN/worker.json
-	URL    string            // of the server; empty: the one in Key
-	ID     pipeline.WorkerID // unique among the run's workers
+	NATS   Remote
+	Run    string            // empty: the one in NATS.Creds, or else the only one on the server
+	Name   pipeline.WorkerID // of the worker: its id, or what its id begins with where a run's pool lets it in
+	Wait   bool              // when the run has ended wait for its next start, instead of returning
+	HTTP   string            // address to answer probes at; empty: nowhere
 	Log    io.Writer         // JSON lines
 }
 
-// KeyError is an error of the file that lets a worker in.
-type KeyError struct{ error }
-
-// Work takes part in a run over the network until it ends: see runner.Work for the
-// error. When ctx is done the worker leaves at once.
+// Work takes part in a run over the network until it ends, or, with Wait, in all its starts
+// until ctx is done: see runner.Work for the error. It waits for server and coordinator as long as
+// they are not there. When ctx is done the worker leaves at once.
 func Work(ctx context.Context, o WorkerOptions) error {
-	identity, err := natsbus.ReadIdentityFile(o.FS, o.Key)
+	run, access, err := o.NATS.worker(o.FS, o.Name)
+	if err == nil && o.Run != "" && run != "" && o.Run != run {
+		err = KeyError{fmt.Errorf("%s is of run %s: it does not let into run %s", o.NATS.Creds, run, o.Run)}
+	}
 	if err != nil {
-		return KeyError{fmt.Errorf("joining a run: %w: give the %s of the run's folder", err, workerKeyFile)}
+		return fmt.Errorf("joining a run: %w", err)
 	}
-	credential, err := identity.Credential(roleWorker)
-	if err != nil {
-		return KeyError{fmt.Errorf("joining a run: %s: %w: give the run's %s", o.Key, err, workerKeyFile)}
+	if run == "" {
+		run = o.Run
 	}
-	url := o.URL
-	if url == "" {
-		url = identity.Address
-	}
-	var p process
-	p.log, err = telemetry.New(telemetry.Options{Run: identity.Run, Process: string(o.ID), File: unsynced{o.Log}, Publish: p.publish})
+	var bus atomic.Pointer[transport.Bus] // while there is one
+	stop, err := listenProbes(o.HTTP, workerProbes(&bus))
 	if err != nil {
 		return err
+	}
+	defer func() { _ = stop() }() // the process ends
+	for seen := uint64(0); ; {
+		if seen, err = o.takePart(ctx, run, access, &bus, seen); !o.Wait || ctx.Err() != nil || !hasEnded(err) {
+			return err
+		}
+	}
+}
+
+// workerProbes: a worker has started when it runs at all, since it waits for everybody else, and is
+// ready when its server answers.
+func workerProbes(bus *atomic.Pointer[transport.Bus]) probes {
+	return probes{
+		started: func(context.Context) error { return nil },
+		ready: func(ctx context.Context) error {
+			b := bus.Load()
+			if b == nil {
+				return errors.New("not connected yet")
+			}
+			if _, err := (*b).Request(ctx, wire.Runs, nil); err != nil && !errors.Is(err, transport.ErrNoResponders) {
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+// hasEnded reports that a worker was sent off in peace.
+func hasEnded(err error) bool {
+	var stopped pipeline.ErrStopped
+	return err == nil || errors.As(err, &stopped)
+}
+
+// takePart works for one start of a run, one of a higher generation than seen, and returns its
+// generation.
+func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.ConnOptions, bus *atomic.Pointer[transport.Bus], seen uint64) (uint64, error) {
+	var err error
+	if run == "" {
+		if run, err = o.findRun(ctx, access); err != nil {
+			return seen, fmt.Errorf("joining a run: %w", err)
+		}
+	}
+	var p process
+	id := access.Credential.Role
+	p.log, err = telemetry.New(telemetry.Options{Run: run, Process: id, File: unsynced{o.Log}, Publish: p.publish})
+	if err != nil {
+		return seen, err
 	}
 	// What cannot be sent any more nobody waits for: the coordinator takes its server along
 	// when it goes, often before its workers have closed their connections.
 	defer func() { _ = p.close() }()
-	p.log.Info("connecting; the coordinator need not be there yet", zap.String("address", url))
-	if err := p.connect(ctx, natsbus.ConnOptions{URL: url, Credential: credential}, string(o.ID)); err != nil {
-		return fmt.Errorf("joining run %s: %w", identity.Run, err)
+	p.log.Info("connecting; the coordinator need not be there yet", zap.String("address", access.URL))
+	if err := p.connect(ctx, access, id); err != nil {
+		return seen, fmt.Errorf("joining run %s: %w", run, err)
 	}
-	return p.work(ctx, identity.Run, o.ID, o.Engine)
+	bus.Store(&p.control)
+	defer bus.Store(nil)
+	generation, err := p.await(ctx, run, seen)
+	if err != nil {
+		return seen, fmt.Errorf("joining run %s: %w", run, err)
+	}
+	return generation, p.work(ctx, run, pipeline.WorkerID(id), o.Engine)
 }
 
 // unsynced is a log's writer that cannot be synced, such as standard error.

@@ -110,7 +110,7 @@ func TestKernelComputes(t *testing.T) {
 			err = errors.Join(
 				b.stream.Zero(b.y, 1000),
 				b.stream.CopyIn(b.x, b.in, b.bytes),
-				axpy.Launch(b.stream, Geometry{X: 8, Y: 1, Z: 1, Threads: 128}, uint64(b.y), uint64(b.x), Float(0.5), Int(1000)),
+				axpy.Launch(b.stream, Geometry{X: 8, Y: 1, Z: 1, Threads: 128}, b.y, b.x, Float(0.5), Int(1000)),
 				b.stream.CopyOut(b.out, b.y, b.bytes),
 				b.stream.Synchronize())
 			for i, got := range b.out.Floats() {
@@ -147,7 +147,7 @@ func TestStreamsWaitForEvents(t *testing.T) {
 					copies.Wait(read),
 					copies.CopyIn(b.x, b.in, b.bytes), copies.Record(arrived),
 					b.stream.Wait(arrived),
-					reverse.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 64, Shared: 256}, uint64(b.y), uint64(b.x)),
+					reverse.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 64, Shared: 256}, b.y, b.x),
 					b.stream.Record(read),
 					b.stream.CopyOut(b.out, b.y, b.bytes),
 					arrived.Synchronize(), b.stream.Synchronize())
@@ -177,7 +177,7 @@ func TestMissingEventIsFound(t *testing.T) {
 		reverse, e2 := b.module.Kernel("reverse", 2, 0)
 		err = errors.Join(e1, e2,
 			copies.CopyIn(b.x, b.in, b.bytes),
-			reverse.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 64, Shared: 256}, uint64(b.y), uint64(b.x)),
+			reverse.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 64, Shared: 256}, b.y, b.x),
 			b.stream.CopyOut(b.out, b.y, b.bytes),
 			b.stream.Synchronize())
 		if got := b.out.Floats()[0]; got == got {
@@ -262,7 +262,7 @@ func TestFaultyCallsAreRefused(t *testing.T) {
 			"a kernel that the image lacks":     second(b.module.Kernel("nobody", 0, 0)),
 			"too much shared memory":            second(b.module.Kernel("fail", 0, 200<<10)),
 			"too many parameters":               second(b.module.Kernel("fail", maxParameters+1, 0)),
-			"a launch with too few parameters":  axpy.Launch(b.stream, one, uint64(b.x)),
+			"a launch with too few parameters":  axpy.Launch(b.stream, one, b.x),
 			"a launch of no blocks":             axpy.Launch(b.stream, Geometry{Threads: 32}, 0, 0, 0, 0),
 			"more shared memory than allowed":   fail.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 32, Shared: 65 << 10}),
 			"a copy beyond the pinned memory":   b.stream.CopyIn(b.x, b.in, b.bytes+4),

@@ -4,7 +4,6 @@ package driver
 
 import (
 	"fmt"
-	"math"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -18,7 +17,7 @@ const maxParameters = 32
 
 // launchSlots is where the parameters of a launch lie: cu reads 8 bytes for each, whatever its type.
 type launchSlots struct {
-	values   [maxParameters]uint64
+	values   [maxParameters]Slot
 	pointers [maxParameters]unsafe.Pointer
 }
 
@@ -71,8 +70,8 @@ type Geometry struct {
 	Shared  int // dynamic shared memory of a block, in bytes
 }
 
-// Launch queues a kernel. Each parameter is one slot: a Pointer or an integer as such, others by Int and Float.
-func (k *Kernel) Launch(s *Stream, g Geometry, slots ...uint64) error {
+// Launch queues a kernel with its parameters.
+func (k *Kernel) Launch(s *Stream, g Geometry, slots ...Slot) error {
 	if len(slots) != k.parameters {
 		return fmt.Errorf("launching kernel %s: %d parameters given: it takes %d", k.name, len(slots), k.parameters)
 	}
@@ -87,9 +86,3 @@ func (k *Kernel) Launch(s *Stream, g Geometry, slots ...uint64) error {
 	}
 	return nil
 }
-
-// Int is the slot of a parameter of type int (32 bits).
-func Int(n int) uint64 { return uint64(uint32(int32(n))) }
-
-// Float is the slot of a parameter of type float.
-func Float(x float32) uint64 { return uint64(math.Float32bits(x)) }

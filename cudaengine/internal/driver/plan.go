@@ -9,8 +9,11 @@ import (
 // Alignment is what the address of every region is a multiple of, in bytes.
 const Alignment = 512
 
-// Pointer is an address in the device's memory.
-type Pointer uint64
+// Slot is one parameter of a kernel, in 8 bytes whatever its type; see Int and Float.
+type Slot uint64
+
+// Pointer is an address in the device's memory, and the slot of a parameter that takes one.
+type Pointer = Slot
 
 // Region is a piece of an arena that has been planned.
 type Region struct {

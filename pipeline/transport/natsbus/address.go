@@ -20,15 +20,9 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// CheckURL refuses what Connect would not connect to: addresses that are none, and beyond loopback
-// those without TLS, unless plaintext says that the network between is trusted. The error
-// does not quote the URL, which may hold a password.
-func CheckURL(where string, plaintext bool) error {
-	_, err := checkURLs(where, plaintext)
-	return err
-}
-
-// checkURLs also reports whether all servers are on this machine. Several URLs are joined by commas.
+// checkURLs refuses addresses that are none, and beyond loopback those without TLS, unless plaintext
+// says that the network is trusted. It reports whether all servers are on this machine. Several
+// URLs are joined by commas.
 func checkURLs(where string, plaintext bool) (local bool, err error) {
 	local = true
 	for i, text := range strings.Split(where, ",") {

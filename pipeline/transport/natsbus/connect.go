@@ -131,14 +131,21 @@ func (b *bus) options(o ConnOptions) (where string, options []nats.Option, err e
 	return where, append(options, b.callbacks()...), nil
 }
 
+// CheckURL refuses what Connect would not connect to by URL: addresses that are none, and beyond
+// loopback those without TLS, unless the network is trusted, and those without credentials. The
+// error does not quote the URL, which may hold a password.
+func (o ConnOptions) CheckURL() error {
+	local, err := checkURLs(o.URL, o.Plaintext)
+	if err == nil && !local && o.Credential.anonymous() {
+		err = errors.New("no credentials are given, and the server is not on this machine: name them with --creds")
+	}
+	return err
+}
+
 // wayTo checks the URL and says how its server is verified.
 func wayTo(o ConnOptions) ([]nats.Option, error) {
-	local, err := checkURLs(o.URL, o.Plaintext)
-	if err != nil {
+	if err := o.CheckURL(); err != nil {
 		return nil, err
-	}
-	if !local && o.Credential.anonymous() {
-		return nil, errors.New("no credentials are given, and the server is not on this machine: name them with --creds")
 	}
 	if !strings.Contains(o.URL, secured+"://") {
 		return nil, nil

@@ -111,7 +111,7 @@ func parseCredential(data []byte) (c Credential, err error) {
 	}
 	c.Seed = text
 	if _, err := publicKey(text); err != nil {
-		return Credential{}, errors.New("it is none of: an NKey user seed, a .creds file, or two lines 'user: NAME' and 'password: SECRET'")
+		return Credential{}, errors.New("it is none of: a run's worker.json, an NKey user seed, a .creds file, or two lines 'user: NAME' and 'password: SECRET'")
 	}
 	return c, nil
 }

@@ -1,0 +1,79 @@
+// Package cudaengine is the model.Engine of NVIDIA GPUs: the kernels of package kernels on one device, launched
+// through package driver.
+//
+// Its bits depend on the shapes, the precision and the GPU model only. In "fp32" everything is IEEE float32, the mode
+// in which it is compared with other engines. In "bf16" products read bfloat16 and add in float32; the residual
+// stream, master weights, moments and gradients stay float32.
+//
+// All memory is one arena, sized before the first step; the calls of a step allocate nothing on the device. Products
+// and everything else run in one stream; a second one copies what the host prepares meanwhile. After an error of the
+// driver that stays, every call fails until the engine is closed and another is opened.
+//
+// A program has this engine if it was built with tag cuda, see internal/driver/build.sh; otherwise Open says so.
+package cudaengine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"andrea/model"
+)
+
+// Precisions of an engine.
+const (
+	FP32 = "fp32"
+	BF16 = "bf16"
+)
+
+// Limits of the options.
+const (
+	MaxMicrobatch = 1 << 10
+	MaxSlots      = 1 << 6
+)
+
+// Options are what Open needs besides the model. Precision and the device's model decide the bits, the others do not.
+//
+// Without slots the engine serves inference alone: Eval and Logits. It holds the weights but neither moments nor
+// gradients nor what only the backward pass needs, and refuses the calls that do.
+type Options struct {
+	Microbatch int    // most windows of one batch, 1 to MaxMicrobatch
+	Slots      int    // gradients held at a time, 0 to MaxSlots; model.Slots(lanes) for a tree
+	Device     int    // from 0, as nvidia-smi counts
+	Precision  string // FP32 or BF16
+}
+
+// trains reports whether the engine holds gradients.
+func (o Options) trains() bool { return o.Slots > 0 }
+
+// check lists the faults of the options.
+func (o Options) check(c model.Config) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("opening the CUDA engine: the shape is not valid: %w", err)
+	}
+	var errs []error
+	add := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("opening the CUDA engine: "+format, args...))
+	}
+	if o.Microbatch < 1 || o.Microbatch > MaxMicrobatch {
+		add("microbatch is %d: must be between 1 and %d", o.Microbatch, MaxMicrobatch)
+	}
+	if o.Slots < 0 || o.Slots > MaxSlots {
+		add("slots is %d: must be between 0 and %d", o.Slots, MaxSlots)
+	}
+	if o.Precision != FP32 && o.Precision != BF16 {
+		add("precision is %q: must be %q or %q", o.Precision, FP32, BF16)
+	}
+	// Kernels count elements in 32 bits.
+	if widest := int64(o.Microbatch) * int64(c.Context) * 4 * int64(c.DModel); len(errs) == 0 && widest > math.MaxInt32 {
+		add("%d windows of %d tokens have %d activations after fc1: at most %d are supported: lower the microbatch", o.Microbatch, c.Context, widest, math.MaxInt32)
+	}
+	return errors.Join(errs...)
+}
+
+// Device says what a GPU of this machine is.
+type Device struct {
+	Ordinal int
+	Text    string // name, compute capability, memory and driver, for people
+	Class   string // engine class in fp32
+}

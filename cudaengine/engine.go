@@ -1,0 +1,120 @@
+//go:build cuda && cgo && linux
+
+package cudaengine
+
+import (
+	"errors"
+	"fmt"
+
+	"andrea/cudaengine/internal/driver"
+	"andrea/model"
+)
+
+// engine computes one replica of a model on one GPU. It has one caller at a time.
+type engine struct {
+	config  model.Config
+	options Options
+	layout  model.Layout
+	info    model.Info
+
+	device  *driver.Device
+	kernels kernelSet
+	mem     memory
+	host    hostMemory
+	compute queue // kernels
+	copies  queue // what the host prepares while kernels run
+	copied  *driver.Event
+	sums    sumCache
+	sorter  sorter
+}
+
+var _ model.Engine = (*engine)(nil)
+
+// Devices lists the GPUs of this machine.
+func Devices() ([]Device, error) {
+	list, err := driver.Devices()
+	if err != nil {
+		return nil, err
+	}
+	var devices []Device
+	for _, p := range list {
+		devices = append(devices, Device{Ordinal: p.Ordinal, Text: p.String(), Class: class(p.Name, FP32)})
+	}
+	return devices, nil
+}
+
+// Open allocates an engine on a GPU, whose weights, moments and gradients are zero. Where the device's free memory is
+// too small the error lists what needs the most.
+func Open(c model.Config, o Options) (model.Engine, error) {
+	if err := o.check(c); err != nil {
+		return nil, err
+	}
+	device, err := driver.Open(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{config: c, options: o, layout: model.NewLayout(c), device: device}
+	if err := device.Do(e.allocate); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the CUDA engine: %w", err), device.Close())
+	}
+	return e, nil
+}
+
+// allocate makes everything that the engine owns.
+func (e *engine) allocate() (err error) {
+	p := e.device.Properties()
+	plan := &driver.Plan{}
+	place := newPlan(e.config, e.options, plan)
+	arena, err := e.device.Allocate(plan)
+	if err != nil {
+		return err
+	}
+	e.mem = place.at(arena)
+	if e.host, err = newHostMemory(e.device, e.config, e.options); err != nil {
+		return err
+	}
+	if e.kernels, err = loadKernels(e.device, e.config, e.options); err != nil {
+		return err
+	}
+	if e.compute.stream, err = e.device.NewStream(); err != nil {
+		return err
+	}
+	if e.copies.stream, err = e.device.NewStream(); err != nil {
+		return err
+	}
+	if e.copied, err = e.device.NewEvent(); err != nil {
+		return err
+	}
+	e.sums = newSumCache(e.options.Slots, e.layout.Buckets())
+	e.sorter = newSorter(e.config.Vocab)
+	e.info = model.Info{Class: class(p.Name, e.options.Precision), Device: p.String(), Bytes: plan.Bytes()}
+	e.clear()
+	return e.compute.finish()
+}
+
+// clear sets the state and the gradients to zero.
+func (e *engine) clear() {
+	n := int64(e.layout.Size)
+	for _, p := range append([]driver.Pointer{e.mem.params, e.mem.m, e.mem.v}, e.mem.slots...) {
+		if p != 0 {
+			e.compute.zero(p, n)
+		}
+	}
+	if e.mem.half != 0 {
+		e.compute.zero(e.mem.half, (n+1)/2)
+	}
+}
+
+// Info says what the engine is.
+func (e *engine) Info() model.Info { return e.info }
+
+// Close frees the device; closing twice is allowed.
+func (e *engine) Close() error { return e.device.Close() }
+
+// call runs work on the device's thread and waits for the kernels that it queued.
+func (e *engine) call(work func()) error {
+	return e.device.Do(func() error {
+		work()
+		return e.compute.finish()
+	})
+}
