@@ -62,6 +62,7 @@ type coordinator struct {
 // Coordinate runs a job from its start to its last step, a stop or a failure, which
 // is part of the outcome. The error is about starting: nothing was trained.
 func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
+	o.Start.Generation = o.Generation
 	c := &coordinator{
 		CoordinatorOptions: o,
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
