@@ -32,9 +32,16 @@ func (s shape) check(t tester, open opener) {
 
 	r := mount(t, open, cfg, s.windows, 1, state)
 	got := r.step(batches, scale)
-	want := step[float64](cfg, state, batches, scale)
-	plain := step[float32](cfg, state, batches, scale)
-	for _, m := range compare(model.NewLayout(cfg), got, want, plain) {
+	want := step(network[float64]{cfg, plainOps[float64]()}, state, batches, scale)
+	ops := plainOps[float32]()
+	if s.bf16 {
+		ops = bf16Ops()
+	}
+	plain := step(network[float32]{cfg, ops}, state, batches, scale)
+	for i, m := range compare(model.NewLayout(cfg), got, want, plain) {
+		if s.bf16 && i < len(batches) {
+			m.floor = bf16LossFloor
+		}
 		if err := m.check(); err != nil {
 			t.Errorf("%v", err)
 		}
@@ -60,8 +67,8 @@ func (r rig) step(batches []model.Batch, scale float32) (o outcome) {
 }
 
 // step runs the same step with the plain loops.
-func step[F Float](cfg model.Config, s State, batches []model.Batch, scale float32) (o outcome) {
-	n := network[F]{cfg, plainOps[F]()}
+func step[F Float](n network[F], s State, batches []model.Batch, scale float32) (o outcome) {
+	cfg := n.cfg
 	w, m, v := convert[F](s.W), convert[F](s.M), convert[F](s.V)
 	weights := view(cfg, w)
 	t := batches[0].T
@@ -75,7 +82,7 @@ func step[F Float](cfg model.Config, s State, batches []model.Batch, scale float
 	return o
 }
 
-// compare lists what the tolerance rule applies to: each loss, the logits, and for
+// compare lists what the tolerance rule applies to: first each loss, then the logits, and for
 // each tensor the gradient, the weights and the moments.
 func compare(l model.Layout, got, want, plain outcome) (list []measured) {
 	for i := range got.losses {

@@ -15,6 +15,7 @@ type shape struct {
 	embedNorm, finalNorm   bool
 	eps                    float32
 	small                  bool // cheap enough for slow engines
+	bf16                   bool // the plain version rounds to bfloat16
 }
 
 // shapes covers, without the full product: T 1, 7, 113, 293, and T below the context;

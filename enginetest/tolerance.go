@@ -9,12 +9,13 @@ import (
 const floor = 0x1p-20
 
 // measured is one tensor three times: from the engine, from the float64 reference
-// and from the plain float32 version. scale is what the floor is relative to; nil
-// means the reference itself.
+// and from the plain version. scale is what the floor is relative to; nil means the
+// reference itself. floor is 0 for the constant.
 type measured struct {
 	name             string
 	got, want, plain []float64
 	scale            []float64
+	floor            float64
 }
 
 // check applies the tolerance rule of the package comment.
@@ -22,6 +23,10 @@ func (m measured) check() error {
 	scale := m.scale
 	if scale == nil {
 		scale = m.want
+	}
+	least := m.floor
+	if least == 0 {
+		least = floor
 	}
 	if len(m.got) != len(m.want) {
 		return fmt.Errorf("%s: %d values, want %d", m.name, len(m.got), len(m.want))
@@ -31,9 +36,9 @@ func (m measured) check() error {
 		of   func(x, y []float64) float64
 	}{{"largest", largest}, {"root of squares", rootOfSquares}} {
 		got, plain := n.of(m.got, m.want), n.of(m.plain, m.want)
-		limit := 2*plain + floor*n.of(scale, nil)
+		limit := 2*plain + least*n.of(scale, nil)
 		if !(got <= limit) { // also when got is NaN
-			return fmt.Errorf("%s: error %.3g (%s), limit %.3g: the plain float32 version has %.3g, the reference is %.3g", m.name, got, n.name, limit, plain, n.of(m.want, nil))
+			return fmt.Errorf("%s: error %.3g (%s), limit %.3g: the plain version has %.3g, the reference is %.3g", m.name, got, n.name, limit, plain, n.of(m.want, nil))
 		}
 	}
 	return nil
