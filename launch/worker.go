@@ -30,6 +30,27 @@ type WorkerOptions struct {
 	Wait   bool              // when the run has ended wait for its next start, instead of returning
 	HTTP   string            // address to answer probes at; empty: nowhere
 	Log    io.Writer         // JSON lines
+	// Leave, when it is done, makes the worker go as soon as it owes nothing to the run, with
+	// pipeline.ErrLeft; nil: it stays.
+	Leave context.Context
+}
+
+// leave is Leave, or a context that is never done.
+func (o WorkerOptions) leave() context.Context {
+	if o.Leave == nil {
+		return context.Background()
+	}
+	return o.Leave
+}
+
+// either returns a context that is done when one of two is.
+func either(a, b context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(a)
+	stop := context.AfterFunc(b, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // Work takes part in a run over the network until it ends, or, with Wait, in all its starts
@@ -53,7 +74,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer func() { _ = stop() }() // the process ends
 	for seen := uint64(0); ; {
-		if seen, err = o.takePart(ctx, run, access, &bus, seen); !o.Wait || ctx.Err() != nil || !hasEnded(err) {
+		if seen, err = o.takePart(ctx, run, access, &bus, seen); !o.Wait || ctx.Err() != nil || o.leave().Err() != nil || !hasEnded(err) {
 			return err
 		}
 	}
@@ -86,9 +107,11 @@ func hasEnded(err error) bool {
 // takePart works for one start of a run, one of a higher generation than seen, and returns its
 // generation.
 func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.ConnOptions, bus *atomic.Pointer[transport.Bus], seen uint64) (uint64, error) {
+	waiting, cancel := either(ctx, o.leave())
+	defer cancel()
 	var err error
 	if run == "" {
-		if run, err = o.findRun(ctx, access); err != nil {
+		if run, err = o.findRun(waiting, access); err != nil {
 			return seen, fmt.Errorf("joining a run: %w", err)
 		}
 	}
@@ -102,16 +125,16 @@ func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.
 	// when it goes, often before its workers have closed their connections.
 	defer func() { _ = p.close() }()
 	p.log.Info("connecting; the coordinator need not be there yet", zap.String("address", access.URL))
-	if err := p.connect(ctx, access, id); err != nil {
+	if err := p.connect(waiting, access, id); err != nil {
 		return seen, fmt.Errorf("joining run %s: %w", run, err)
 	}
 	bus.Store(&p.control)
 	defer bus.Store(nil)
-	generation, err := p.await(ctx, run, seen)
+	generation, err := p.await(waiting, run, seen)
 	if err != nil {
 		return seen, fmt.Errorf("joining run %s: %w", run, err)
 	}
-	return generation, p.work(ctx, run, pipeline.WorkerID(id), o.Engine)
+	return generation, p.work(ctx, run, pipeline.WorkerID(id), o.Engine, o.leave().Done())
 }
 
 // unsynced is a log's writer that cannot be synced, such as standard error.
@@ -122,7 +145,7 @@ func (unsynced) Sync() error { return nil }
 
 // workHere is the worker of a run in this process.
 func (r *Run) workHere(ctx context.Context, n *node) error {
-	err := n.worker.work(ctx, r.Plan.Spec.Name, localWorker, r.env.Engine)
+	err := n.worker.work(ctx, r.Plan.Spec.Name, localWorker, r.env.Engine, nil)
 	if stopped := (pipeline.ErrStopped{}); errors.As(err, &stopped) {
 		return nil
 	}
@@ -130,7 +153,7 @@ func (r *Run) workHere(ctx context.Context, n *node) error {
 }
 
 // work runs a worker's loop.
-func (p *process) work(ctx context.Context, run string, id pipeline.WorkerID, engine Engine) error {
+func (p *process) work(ctx context.Context, run string, id pipeline.WorkerID, engine Engine, leave <-chan struct{}) error {
 	var life [8]byte
 	if _, err := rand.Read(life[:]); err != nil {
 		return fmt.Errorf("choosing an incarnation: %w", err)
@@ -139,6 +162,6 @@ func (p *process) work(ctx context.Context, run string, id pipeline.WorkerID, en
 		Run: run, ID: id, Incarnation: hex.EncodeToString(life[:]),
 		Control: p.control, Bulk: p.bulk,
 		Class: engine.Class, Device: engine.Device, OpenEngine: engine.Open,
-		Log: p.log.Logger,
+		Leave: leave, Log: p.log.Logger,
 	})
 }

@@ -28,8 +28,8 @@ type WorkerOptions struct {
 	// OpenEngine allocates an engine for microbatches of so many windows and so many
 	// gradient slots.
 	OpenEngine func(c model.Config, microbatch, slots int) (model.Engine, error)
-	// Leave carries a reason to go as soon as nothing is owed; nil: none will come.
-	Leave <-chan string
+	// Leave is closed when the worker shall go as soon as it owes nothing; nil: it stays.
+	Leave <-chan struct{}
 	Log   *zap.Logger
 }
 
@@ -142,8 +142,9 @@ func (w *worker) loop() {
 		select {
 		case e := <-w.inbox:
 			w.handle(e)
-		case reason := <-w.Leave:
-			w.handle(pipeline.LeaveRequested{Reason: reason})
+		case <-w.Leave:
+			w.Leave = nil
+			w.handle(pipeline.LeaveRequested{Reason: "it was asked to"})
 		case <-ticker.C:
 			if w.pulls.Load().membership.Generation != 0 {
 				ticker.Reset(tickInterval)
@@ -161,8 +162,9 @@ func (w *worker) drain() {
 		select {
 		case e := <-w.inbox:
 			w.handle(e)
-		case reason := <-w.Leave:
-			w.handle(pipeline.LeaveRequested{Reason: reason})
+		case <-w.Leave:
+			w.Leave = nil
+			w.handle(pipeline.LeaveRequested{Reason: "it was asked to"})
 		case <-w.ctx.Done():
 			w.left, w.err = true, context.Cause(w.ctx)
 		default:
