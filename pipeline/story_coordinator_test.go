@@ -107,13 +107,30 @@ func (c *coordinatorTeller) event(words []string) ([]string, error) {
 func (c *coordinatorTeller) begin(args arguments) []string {
 	step := args.number("step", 0)
 	c.generation++
+	for earlier := c.journal.Last() + 1; earlier <= step; earlier++ {
+		c.trained(earlier)
+	}
 	start := pipeline.Start{
 		Step: step, Digest: named(args.text("digest", "none")), Checkpoint: step > 0, Class: args["class"],
 		Workers: int(args.number("workers", 1)), Generation: uint64(c.generation), Journal: &c.journal,
 	}
 	c.plan = storyPlan(c.t, c.settings)
 	c.machine = pipeline.NewCoordinator(c.plan, start)
-	return []string{fmt.Sprintf("(coordinator %d begins with checkpoint %d, the journal holds %d steps)", c.generation, step, c.journal.Last())}
+	checkpoint := "no checkpoint"
+	if start.Checkpoint {
+		checkpoint = fmt.Sprintf("checkpoint %d", step)
+	}
+	return []string{fmt.Sprintf("(coordinator %d begins: %s, a journal of %d steps)", c.generation, checkpoint, c.journal.Last())}
+}
+
+// trained puts a step into the journal that a coordinator before the story confirmed.
+func (c *coordinatorTeller) trained(step int64) {
+	if _, err := c.journal.AppendIntent(pipeline.Intent{Step: step, Action: pipeline.ActionApply}); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.journal.AppendCommit(pipeline.CommitRecord{Step: step, StateDigest: named(fmt.Sprintf("s%d", step))}); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // ticks passes time: tick [3] [alive=a,b] [hanging=c]. Before each tick the workers named

@@ -175,6 +175,8 @@ func workerLine(effect pipeline.WorkerEffect) string {
 		return fmt.Sprintf("pull the root of step %d", e.Step)
 	case pipeline.Update:
 		return fmt.Sprintf("update to state %d with scale %v, lr %v", e.Step, e.Scale, e.Hyper.LR)
+	case pipeline.Keep:
+		return fmt.Sprintf("keep the state as state %d", e.Step)
 	case pipeline.EvalWindow:
 		return fmt.Sprintf("evaluate window %d", e.Window)
 	case pipeline.TakeSnapshot:
