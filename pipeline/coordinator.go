@@ -136,17 +136,20 @@ func (c *Coordinator) expect(id WorkerID) {
 // Tick passes time: messages that were not answered for some ticks are repeated, and
 // workers that gave no sign of life, or get nothing done, are given up.
 func (c *Coordinator) Tick() (effects []CoordinatorEffect) {
+	if c.phase == ended {
+		return nil
+	}
 	c.outside = c.outside.age()
 	for _, m := range slices.Clone(c.members) {
-		if c.phase == ended {
-			return effects
+		if c.members.find(m.id) != m {
+			continue // it went with another one
 		}
 		if reason := m.age(c.start.Silence); reason != "" {
 			effects = append(effects, c.lost(m, reason)...)
 		}
-	}
-	if c.phase == ended {
-		return effects
+		if c.phase == ended {
+			return effects
+		}
 	}
 	c.waited++
 	effects = append(effects, c.onTime()...)

@@ -206,5 +206,5 @@ type Start struct {
 	Workers    int          // how many shall begin together, at least 1; more may come, and any may go
 	Generation uint64       // of this coordinator, at least 1
 	Silence    int          // ticks without a sign of life after which a worker is lost; 0: LostTicks
-	Journal    *Journal     // what earlier runs recorded; only read
+	Journal    *Journal     // what earlier runs recorded, at least all steps up to Step; only read
 }

@@ -12,11 +12,9 @@ func (c *Coordinator) regather() []CoordinatorEffect {
 		return c.end(nil) // nobody is left to save the state
 	}
 	effects := c.forget()
-	c.outside = append(c.outside, c.members...)
-	for _, m := range c.members { // they load what nobody can give them any more
+	for _, m := range c.members { // it loads what nobody can give it any more, and will say what it holds
 		effects = append(effects, m.tell(Rejoin{"the members that held the state are gone"}))
-		m.ticket = 0
-		m.settle()
+		c.expect(m.id)
 	}
 	c.members, c.complete = nil, false
 	c.enter(gathering)
@@ -48,14 +46,16 @@ func (c *Coordinator) choose() []CoordinatorEffect {
 	if c.complete {
 		c.intent, c.state = c.recorded.Step(c.step).Intent, best.digest
 	}
+	again := c.begun || c.recorded.Last() > 0
+	c.begun = c.begun || holders > 0 // the run is under way: others may join later
 	c.wanted = max(1, holders)
 	if !c.begun {
-		c.wanted = max(c.wanted, c.start.Workers)
+		c.wanted = c.start.Workers
 	}
 	c.expected = nil
 	c.enter(waiting)
 	effects := c.admit()
-	if c.begun || c.recorded.Last() > 0 {
+	if again {
 		effects = append([]CoordinatorEffect{Announce{StateChosen{Step: c.step, Holders: holders}}}, effects...)
 	}
 	return effects
@@ -92,8 +92,11 @@ func (c *Coordinator) plausible(held checkpoint) bool {
 // begin goes on from the chosen state when enough members hold it, or the others have
 // been waited for.
 func (c *Coordinator) begin() []CoordinatorEffect {
-	holding := len(c.members.holding())
-	if c.phase != waiting || holding == 0 || holding < c.wanted && c.waited < beginTicks {
+	holding, wanted := len(c.members.holding()), c.wanted
+	if c.begun {
+		wanted = min(wanted, len(c.members)) // one may have been lost since
+	}
+	if c.phase != waiting || holding == 0 || holding < wanted && c.waited < beginTicks {
 		return nil
 	}
 	c.begun = true

@@ -306,7 +306,7 @@ func (c *Coordinator) joined(m *member, msg Joined) []CoordinatorEffect {
 // state before training nobody knows which one is right.
 func (c *Coordinator) wrongStart(m *member, msg Joined) []CoordinatorEffect {
 	what := fmt.Sprintf("loaded state %d with digest %s: the run has state %d with digest %s", msg.Step, msg.Digest, c.step, c.digest)
-	if c.phase == waiting && len(c.members.holding()) < 2 {
+	if c.step == 0 && !c.stored() && c.phase == waiting && len(c.members.holding()) < 2 {
 		return c.end(fmt.Errorf("worker %s %s", m.id, what))
 	}
 	return c.expel(m, what)
@@ -316,7 +316,7 @@ func (c *Coordinator) wrongStart(m *member, msg Joined) []CoordinatorEffect {
 func (c *Coordinator) leaving(m *member, msg Leaving) []CoordinatorEffect {
 	m.leaving = true
 	others := len(c.members.holding()) > 1
-	if !m.joined || c.phase == computing && others && m.share == nil && m.contributions == 0 {
+	if !m.joined || c.phase <= computing && others && m.share == nil && m.contributions == 0 {
 		return c.dismiss(m, "left", released, false)
 	}
 	return nil // at the end of the step

@@ -52,13 +52,19 @@ func (s *share) involves(m *member) bool {
 	return slices.Contains(s.computing, m) || slices.ContainsFunc(s.answers, func(a answered) bool { return a.member == m })
 }
 
-// late reports that the share takes its one worker longer than it should.
+// late reports that the share takes the first that computes it longer than it should.
 func (s *share) late() bool {
-	if len(s.computing) != 1 || s.computing[0].seconds == 0 {
+	if len(s.computing) == 0 || s.computing[0].seconds == 0 {
 		return false
 	}
 	expected := s.computing[0].seconds * float64(s.size()) / tickSpan
 	return s.since > lateTicks+int(lateFactor*expected)
+}
+
+// behind reports that the member is late with a share, so that what was planned for it
+// after that is open to others.
+func (m *member) behind() bool {
+	return m.share != nil && slices.Index(m.share.computing, m) == 0 && m.share.late()
 }
 
 // wants reports that an idle member can be of use to the share.
@@ -67,11 +73,11 @@ func (s *share) wants(m *member) bool {
 	case s.settled || s.involves(m):
 		return false
 	case len(s.computing)+len(s.answers) < s.opinions:
-		return s.planned == nil || s.planned == m
+		return s.planned == nil || s.planned == m || s.planned.behind()
 	case len(s.answers) > 0:
 		return len(s.computing) == 0 // they differ, or one was not finite
 	}
-	return s.late()
+	return len(s.computing) == 1 && s.late()
 }
 
 // forget takes a member's part in the share back.

@@ -31,6 +31,9 @@ func (c *Coordinator) Status() Status {
 	return s
 }
 
+// Phase is what the coordinator waits for, as in Status.
+func (c *Coordinator) Phase() string { return c.phase.String() }
+
 // doing is what a member is at.
 func (c *Coordinator) doing(m *member) string {
 	switch {

@@ -46,10 +46,13 @@ func (c *Coordinator) forget() (effects []CoordinatorEffect) {
 }
 
 // withdraw takes a member's part in the step in flight back, and reports that it had one.
+// What has been summed already stays.
 func (c *Coordinator) withdraw(m *member) (involved bool) {
 	for _, s := range c.shares {
 		involved = involved || s.involves(m)
-		s.forget(m)
+		if c.reduced == nil {
+			s.forget(m)
+		}
 	}
 	c.reported = slices.DeleteFunc(c.reported, func(r report) bool { return r.member == m })
 	return involved
@@ -281,11 +284,13 @@ func (c *Coordinator) doubtful() bool {
 	return !finite && c.doubted != c.step+1 && len(c.members.holding()) > 1
 }
 
-// computeAgain has all shares computed by a second member each.
+// computeAgain has all shares computed by a second member each, and by two where the
+// first one has gone.
 func (c *Coordinator) computeAgain() []CoordinatorEffect {
 	c.doubted, c.reduced = c.step+1, nil
 	for _, s := range c.shares {
-		if len(s.answers) == 1 {
+		s.answers = slices.DeleteFunc(s.answers, func(a answered) bool { return !slices.Contains(c.members, a.member) })
+		if len(s.answers) < 2 {
 			s.opinions, s.settled = 2, false
 		}
 	}

@@ -38,6 +38,7 @@ type Worker struct {
 	jobText string // as it was welcomed with
 
 	membership Membership // the newest
+	over       bool       // the coordinator has ended it
 	hailing    bool       // it looks for a coordinator
 	patience   int        // ticks until the next hello
 	leaving    string     // why it wants to go; empty: it stays
@@ -121,7 +122,7 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 		return w.receive(e)
 	case Unheard:
 		if e.Membership == w.membership {
-			w.hailAgain()
+			return w.hailAgain()
 		}
 	case LeaveRequested:
 		return w.leaveRequested(e)
@@ -142,7 +143,7 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 	case SnapshotCopied:
 		return w.snapshotCopied()
 	case TransferFailed:
-		w.hailAgain() // the coordinator knows who is there now
+		return w.hailAgain() // the coordinator knows who is there now
 	case WorkFailed:
 		return w.fail(e.Err)
 	}
@@ -167,10 +168,15 @@ func (w *Worker) drop() {
 	w.task, w.work, w.answers, w.round = nil, nil, nil, 0
 }
 
-// hailAgain looks for a coordinator, from the next tick on.
-func (w *Worker) hailAgain() {
+// hailAgain looks for a coordinator, from the next tick on. A worker that wants to go
+// needs none.
+func (w *Worker) hailAgain() []WorkerEffect {
+	if w.leaving != "" {
+		return w.leave(ErrLeft{w.leaving})
+	}
 	w.drop()
 	w.hailing, w.patience = true, 0
+	return nil
 }
 
 // leave ends the worker.
@@ -192,7 +198,7 @@ func (w *Worker) receive(e Received) []WorkerEffect {
 	if w.hailing && e.Membership.Ticket == 0 && e.Membership.Generation >= w.membership.Generation {
 		return w.turnedAway(e.Message)
 	}
-	if e.Membership != w.membership || e.Membership.Ticket == 0 {
+	if e.Membership != w.membership || e.Membership.Ticket == 0 || w.over {
 		return nil
 	}
 	switch m := e.Message.(type) {
@@ -201,7 +207,8 @@ func (w *Worker) receive(e Received) []WorkerEffect {
 	case Refuse:
 		return w.leave(fmt.Errorf("the coordinator expelled this worker: %s", m.Reason))
 	case Rejoin:
-		return w.rejoin(m)
+		w.over = true
+		return w.hailAgain()
 	}
 	if !w.holds {
 		return nil // it came before the state
@@ -237,15 +244,6 @@ func (w *Worker) turnedAway(m Message) []WorkerEffect {
 	case Wait:
 		w.patience = helloTicks
 	}
-	return nil
-}
-
-// rejoin ends the membership.
-func (w *Worker) rejoin(m Rejoin) []WorkerEffect {
-	if w.leaving != "" {
-		return w.leave(ErrLeft{w.leaving})
-	}
-	w.hailAgain()
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (w *Worker) commit(m Commit) []WorkerEffect {
 	w.task, w.answers = &commitTask{commit: m}, nil
 	switch {
 	case m.Action == ActionSkip:
-		return w.updated(Updated{w.digest})
+		return w.do(Keep{m.Step})
 	case held:
 		return w.do(Update{Step: m.Step, Scale: m.Scale, Hyper: m.Hyper})
 	}

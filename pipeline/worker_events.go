@@ -42,7 +42,7 @@ type Measured struct {
 // RootPulled is the result of PullRoot.
 type RootPulled struct{ Digest model.Digest }
 
-// Updated is the result of Update.
+// Updated is the result of Update and of Keep.
 type Updated struct{ Digest model.Digest }
 
 // WindowEvaluated is the result of EvalWindow.
@@ -131,6 +131,10 @@ type Update struct {
 	Hyper model.Hyper
 }
 
+// Keep makes the state state Step, too: a step that is skipped leaves it as it is. It comes
+// back as Updated.
+type Keep struct{ Step int64 }
+
 // EvalWindow fetches validation window Window, a number in the evaluation's order,
 // and computes its loss.
 type EvalWindow struct{ Window int }
@@ -150,6 +154,7 @@ func (Fold) isWorkerEffect()         {}
 func (Measure) isWorkerEffect()      {}
 func (PullRoot) isWorkerEffect()     {}
 func (Update) isWorkerEffect()       {}
+func (Keep) isWorkerEffect()         {}
 func (EvalWindow) isWorkerEffect()   {}
 func (TakeSnapshot) isWorkerEffect() {}
 func (Leave) isWorkerEffect()        {}

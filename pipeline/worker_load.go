@@ -23,7 +23,7 @@ func (w *Worker) welcomed(membership Membership, m Welcome) []WorkerEffect {
 		return nil
 	}
 	w.drop()
-	w.membership, w.hailing = membership, false
+	w.membership, w.over, w.hailing = membership, false, false
 	if err := w.adopt(m.Job); err != nil {
 		return w.fail(fmt.Errorf("joining the run: %w", err))
 	}
