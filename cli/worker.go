@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,8 @@ unless the server has only one.
 
 A worker waits for server and coordinator as long as they are not there. It logs JSON lines to
 standard error and ends with the run: with code 0 when all steps are committed, 3 when the
-run ended before, 143 after SIGTERM. With --when-done wait it idles then, and joins the
+run ended before, 143 after SIGTERM: it finishes its lease first, and the last worker of a run waits
+for a checkpoint of what it holds, within --grace. With --when-done wait it idles then, and joins the
 run's next start.`,
 		Example: `  andrea worker --creds runs/demo/worker.json
   andrea worker --creds worker.json --nats nats://127.0.0.1:4222 --id worker-2
@@ -45,6 +47,7 @@ run's next start.`,
 	flags.StringVar(&f.id, "id", "", "name of this worker (default: made of host and process); with worker.json its id begins with it, on another server it is the id, unique in the run")
 	flags.StringVar(&f.whenDone, "when-done", doneExit, "when the run has ended: exit, or wait for its next start, so that what restarts ended processes has nothing to do")
 	flags.StringVar(&f.http, "http", "", "address, such as :8080, that answers probes: /healthz and /startupz when the process runs, /readyz when its server answers")
+	flags.DurationVar(&f.grace, "grace", 25*time.Second, "how long SIGTERM and SIGINT wait for the lease that is computed, and the last worker for its checkpoint")
 	flags.BoolVar(&f.endWithInput, "end-with-input", false, "end when standard input is closed")
 	_ = flags.MarkHidden("end-with-input") // 'andrea train --workers' ties its children to itself
 	return c
@@ -63,6 +66,7 @@ type workerFlags struct {
 	whenDone     string
 	http         string
 	endWithInput bool
+	grace        time.Duration
 }
 
 // notInID is what a worker's name must not contain.
@@ -101,7 +105,11 @@ func work(ctx context.Context, o outside, f workerFlags) error {
 	}
 	guard := newGuard(ctx, o)
 	defer guard.close()
-	err = launch.Work(guard.preparing, options)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(guard.preparing, func() { time.AfterFunc(f.grace, cancel) })()
+	options.Leave = guard.preparing
+	err = launch.Work(ctx, options)
 	if guard.signalled() {
 		return exitError{guard.code(), nil}
 	}

@@ -4,36 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"andrea/pipeline"
-	"andrea/pipeline/transport/natsbus"
-	"andrea/telemetry"
 )
 
 // localWorker is the worker that runs in the coordinator's process.
 const localWorker pipeline.WorkerID = "local"
 
-// startCrew starts the run's workers, unless they come from elsewhere. It tells lost
-// of each that ends with an error, and closes left when all have ended, which they also do when
-// ctx is done.
-func (r *Run) startCrew(ctx context.Context, n *node, lost chan<- pipeline.WorkerLost) (left <-chan struct{}, err error) {
+// How a worker's process that ended with an error is started again.
+const (
+	maxShortLives = 5                      // in a row; then it is given up
+	shortLife     = 30 * time.Second       // a longer life begins the count anew
+	firstPause    = 250 * time.Millisecond // before it is started again; doubled with every short life
+)
+
+// crewEvents tells the coordinator what becomes of its workers' processes.
+type crewEvents struct {
+	events chan pipeline.CoordinatorEvent
+	ended  chan struct{}
+}
+
+func newCrewEvents() *crewEvents {
+	return &crewEvents{events: make(chan pipeline.CoordinatorEvent), ended: make(chan struct{})}
+}
+
+// tell returns when the coordinator has taken the event, or takes none any more.
+func (c *crewEvents) tell(e pipeline.CoordinatorEvent) {
+	select {
+	case c.events <- e:
+	case <-c.ended:
+	}
+}
+
+func (c *crewEvents) end() { close(c.ended) }
+
+// startCrew starts the run's workers, unless they come from elsewhere. It tells of each
+// that ends with an error, and when none is left; it closes left when all have ended,
+// which they also do when ctx is done.
+func (r *Run) startCrew(ctx context.Context, n *node, events *crewEvents) (left <-chan struct{}, err error) {
 	var group sync.WaitGroup
 	crew := r.env.Crew
+	var last lastWords
 	switch {
 	case crew.Elsewhere:
 	case len(crew.Command) > 0:
-		err = r.startChildren(ctx, &group, lost)
+		err = r.startChildren(ctx, n.log, &group, events, &last)
 	default:
 		group.Go(func() {
 			if err := r.workHere(ctx, n); err != nil {
-				lost <- pipeline.WorkerLost{Worker: localWorker, Reason: err.Error()}
+				last.keep(fmt.Sprintf("worker %s failed: %v", localWorker, err))
+				events.tell(pipeline.WorkerLost{Worker: localWorker, Reason: err.Error()})
 			}
 		})
 	}
@@ -41,86 +65,83 @@ func (r *Run) startCrew(ctx context.Context, n *node, lost chan<- pipeline.Worke
 	go func() {
 		group.Wait()
 		close(done)
+		if reason := last.words(); reason != "" && !crew.Elsewhere {
+			events.tell(pipeline.NobodyComes{Reason: reason})
+		}
 	}()
 	return done, err
 }
 
-// startChildren starts a process for each worker.
-func (r *Run) startChildren(ctx context.Context, group *sync.WaitGroup, lost chan<- pipeline.WorkerLost) error {
+// lastWords is why the last worker was given up.
+type lastWords struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *lastWords) keep(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = text
+}
+
+func (l *lastWords) words() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
+// startChildren starts a process for each worker, and starts those again that end with an
+// error.
+func (r *Run) startChildren(ctx context.Context, log *zap.Logger, group *sync.WaitGroup, events *crewEvents, last *lastWords) error {
 	for i := range r.Start.Workers {
-		id := childName(i)
+		id := pipeline.WorkerID(fmt.Sprintf("%s-%d", roleWorker, i+1))
 		child, err := r.startChild(ctx, id)
 		if err != nil {
 			return err
 		}
 		group.Go(func() {
-			if err := child.wait(r.warn); err != nil {
-				lost <- pipeline.WorkerLost{Worker: id, Reason: fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))}
+			if err := r.keepChild(ctx, log, child, id, events); err != nil {
+				last.keep(err.Error())
 			}
 		})
 	}
 	return nil
 }
 
-// child is a worker's process.
-type child struct {
-	command *exec.Cmd
-	stdin   io.Closer // open as long as this process lives: the child ends with it
-	log     io.Closer // nil: nobody reads what it logs
+// keepChild waits for a worker's process and starts it again when it ends with an error:
+// until it ends as it should, ctx is done, or its lives are short too often, which is
+// the error.
+func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipeline.WorkerID, events *crewEvents) error {
+	for short, pause := 0, firstPause; ; pause *= 2 {
+		began := time.Now()
+		err := c.wait(r.warn)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		reason := fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))
+		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason})
+		if short++; time.Since(began) > shortLife {
+			short, pause = 0, firstPause
+		}
+		if short == maxShortLives {
+			return fmt.Errorf("worker %s was given up: %d times in a row it ended soon after its start: %s", id, short, reason)
+		}
+		log.Warn("starting a worker again", zap.String("worker", string(id)), zap.Error(err))
+		if !sleep(ctx, pause) {
+			return nil
+		}
+		if c, err = r.startChild(ctx, id); err != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
 }
 
-func (r *Run) startChild(ctx context.Context, id pipeline.WorkerID) (*child, error) {
-	arguments := append(r.env.Crew.Command[1:len(r.env.Crew.Command):len(r.env.Crew.Command)],
-		"--creds", filepath.Join(r.Dir, natsbus.IdentityFile), "--id", string(id), "--end-with-input")
-	c := exec.CommandContext(ctx, r.env.Crew.Command[0], arguments...)
-	started := &child{command: c}
-	c.Cancel = func() error { return started.stdin.Close() } // it takes its leave, or is killed
-	c.WaitDelay = leaveTime
-	if log, err := telemetry.OpenFile(r.env.FS, r.logPath(string(id))); err == nil {
-		c.Stderr, started.log = log, log
-	} else {
-		r.warn(err) // the bus has the lines too
+// sleep reports that the time passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
-	c.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(threadsEach(r.Start.Workers)))
-	detach(c)
-	var err error
-	if started.stdin, err = c.StdinPipe(); err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting worker %s: %w", id, err), started.closeLog())
-	}
-	return started, nil
-}
-
-// threadsEach shares this machine's processors among the workers.
-func threadsEach(workers int) int { return max(1, runtime.GOMAXPROCS(0)/workers) }
-
-// wait returns when the process has ended: nil when it left a run that has ended.
-// What its log has lost is a warning.
-func (c *child) wait(warn func(error)) error {
-	err := c.command.Wait()
-	_ = c.stdin.Close() // nobody reads it any more
-	if err := c.closeLog(); err != nil {
-		warn(err)
-	}
-	if code := c.command.ProcessState.ExitCode(); code == 0 || code == ExitStopped {
-		return nil // an error would be about its log
-	}
-	return err
-}
-
-func (c *child) closeLog() error {
-	if c.log == nil {
-		return nil
-	}
-	return c.log.Close()
-}
-
-// ExitStopped is the exit code of a worker that left because the run ended before its
-// last step.
-const ExitStopped = 3
-
-func (r *Run) logPath(process string) string {
-	return filepath.Join(r.Dir, logsDir, process+".jsonl")
 }

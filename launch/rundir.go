@@ -145,6 +145,15 @@ func claimGeneration(fsys vfs.FS, dir, jobSum string) (uint64, error) {
 	return newest + 1, nil
 }
 
+// checkNewest fails when a later coordinator of the run has claimed a generation.
+func checkNewest(fsys vfs.FS, dir string, generation uint64) error {
+	newest, path, err := newestGeneration(fsys, dir)
+	if err == nil && newest > generation {
+		err = fmt.Errorf("a later coordinator has taken the run over, see %s: this one, of generation %d, ends and writes nothing more", path, generation)
+	}
+	return err
+}
+
 // sumJob is the SHA-256 of a run's job file, in hex.
 func sumJob(fsys vfs.FS, dir string) (string, error) {
 	data, err := vfs.ReadFile(fsys, filepath.Join(dir, jobFile), pipeline.MaxJobSpecBytes)

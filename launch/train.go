@@ -18,6 +18,10 @@ const (
 	leaveTime  = 30 * time.Second // for a process to leave by itself: one microbatch and more
 )
 
+// patientTicks is how long a worker in the coordinator's own process may be silent: it lives
+// as long as the coordinator does, and only a busy machine keeps it from beating.
+const patientTicks = 60
+
 // Train trains: an embedded server on loopback, the coordinator in this process, and
 // the workers where the environment's crew says. The error is about starting; how
 // training ended is the outcome.
@@ -56,18 +60,24 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
-	lost := make(chan pipeline.WorkerLost, r.Start.Workers)
-	left, err := r.startCrew(ctx, n, lost)
+	crew := newCrewEvents()
+	defer crew.end()
+	left, err := r.startCrew(ctx, n, crew)
 	if err != nil {
 		leave()
 		<-left
 		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
 	}
+	start := r.Start
+	if r.workerHere() {
+		start.Silence = patientTicks
+	}
 	outcome, err := runner.Coordinate(runner.CoordinatorOptions{
-		Generation: generation, Plan: r.Plan, Start: r.Start, Journal: r.journal, Store: r.store, Restored: r.restored,
+		Generation: generation, Plan: r.Plan, Start: start, Journal: r.journal, Store: r.store, Restored: r.restored,
 		Tokens: r.data, Tokenizer: r.data.TokenizerFile, CreatedBy: r.env.Version,
 		Control: n.coordinator.control, Bulk: n.coordinator.bulk,
-		Stop: r.env.Stop, Lost: lost, Notify: r.env.Notify, Log: n.log,
+		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, generation) },
+		Notify: r.env.Notify, Log: n.log,
 	})
 	select {
 	case <-left:

@@ -30,6 +30,27 @@ type WorkerOptions struct {
 	Wait   bool              // when the run has ended wait for its next start, instead of returning
 	HTTP   string            // address to answer probes at; empty: nowhere
 	Log    io.Writer         // JSON lines
+	// Leave, when it is done, makes the worker go as soon as it owes nothing to the run, with
+	// pipeline.ErrLeft; nil: it stays.
+	Leave context.Context
+}
+
+// leave is Leave, or a context that is never done.
+func (o WorkerOptions) leave() context.Context {
+	if o.Leave == nil {
+		return context.Background()
+	}
+	return o.Leave
+}
+
+// either returns a context that is done when one of two is.
+func either(a, b context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(a)
+	stop := context.AfterFunc(b, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // Work takes part in a run over the network until it ends, or, with Wait, in all its starts
@@ -56,7 +77,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	for {
 		err := o.takePart(ctx, run, access, &link, &last)
 		again := o.Wait && hasEnded(err) || errors.Is(err, errLeft)
-		if !again || ctx.Err() != nil {
+		if !again || ctx.Err() != nil || o.leave().Err() != nil {
 			return err
 		}
 	}
@@ -107,9 +128,11 @@ func hasEnded(err error) bool {
 // takePart works for one start of a run, newer than the last one, and remembers it. Without the
 // name of a run it is the one that the server has.
 func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.ConnOptions, link *link, last *start) (err error) {
+	waiting, cancel := either(ctx, o.leave())
+	defer cancel()
 	found := run == ""
 	if found {
-		if run, err = o.findRun(ctx, access, link); err != nil {
+		if run, err = o.findRun(waiting, access, link); err != nil {
 			return fmt.Errorf("joining a run: %w", err)
 		}
 	}
@@ -126,15 +149,15 @@ func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.
 	// when it goes, often before its workers have closed their connections.
 	defer func() { _ = p.close() }()
 	p.log.Info("connecting; the coordinator need not be there yet", zap.String("address", access.URL))
-	if err := p.connect(ctx, access, id); err != nil {
+	if err := p.connect(waiting, access, id); err != nil {
 		return fmt.Errorf("joining run %s: %w", run, err)
 	}
 	link.bus.Store(&p.control)
 	defer link.bus.Store(nil)
-	if last.generation, err = p.await(ctx, *last, found); err != nil {
+	if last.generation, err = p.await(waiting, *last, found); err != nil {
 		return fmt.Errorf("joining run %s: %w", run, err)
 	}
-	return p.work(ctx, run, pipeline.WorkerID(id), o.Engine)
+	return p.work(ctx, run, pipeline.WorkerID(id), o.Engine, o.leave().Done())
 }
 
 // unsynced is a log's writer that cannot be synced, such as standard error.
@@ -145,7 +168,7 @@ func (unsynced) Sync() error { return nil }
 
 // workHere is the worker of a run in this process.
 func (r *Run) workHere(ctx context.Context, n *node) error {
-	err := n.worker.work(ctx, r.Plan.Spec.Name, localWorker, r.env.Engine)
+	err := n.worker.work(ctx, r.Plan.Spec.Name, localWorker, r.env.Engine, nil)
 	if stopped := (pipeline.ErrStopped{}); errors.As(err, &stopped) {
 		return nil
 	}
@@ -153,7 +176,7 @@ func (r *Run) workHere(ctx context.Context, n *node) error {
 }
 
 // work runs a worker's loop.
-func (p *process) work(ctx context.Context, run string, id pipeline.WorkerID, engine Engine) error {
+func (p *process) work(ctx context.Context, run string, id pipeline.WorkerID, engine Engine, leave <-chan struct{}) error {
 	var life [8]byte
 	if _, err := rand.Read(life[:]); err != nil {
 		return fmt.Errorf("choosing an incarnation: %w", err)
@@ -162,6 +185,6 @@ func (p *process) work(ctx context.Context, run string, id pipeline.WorkerID, en
 		Run: run, ID: id, Incarnation: hex.EncodeToString(life[:]),
 		Control: p.control, Bulk: p.bulk,
 		Class: engine.Class, Device: engine.Device, OpenEngine: engine.Open,
-		Log: p.log.Logger,
+		Leave: leave, Log: p.log.Logger,
 	})
 }

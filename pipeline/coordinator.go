@@ -1,24 +1,38 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"andrea/model"
 )
 
-// repeatTicks is after how many ticks without an answer a message is repeated.
-const repeatTicks = 4
-
-// lostTicks is after how many ticks without a sign of life a worker is given up.
-const lostTicks = 20
+// Times in ticks, each half a second.
+const (
+	// LostTicks is how long a worker may give no sign of life, three heartbeats, before it
+	// is lost.
+	LostTicks = 4
+	// repeatTicks is after how long without an answer a message is repeated.
+	repeatTicks = 3
+	// gatherTicks is how long a coordinator waits for the workers that may hold a newer
+	// state than the newest checkpoint, from the first hello on.
+	gatherTicks = 6
+	// beginTicks is how long the first members wait for the others to begin with.
+	beginTicks = 60
+	// joinTicks is how long a step that is ready to be decided waits for joiners to finish
+	// loading the state before it.
+	joinTicks = 120
+)
 
 // phase says what the coordinator waits for.
 type phase int
 
 const (
-	waiting      phase = iota // for workers
+	gathering    phase = iota // hellos, to choose the state to go on from
+	waiting                   // workers to load it
 	computing                 // Answers
-	reducing                  // Reduced
+	reducing                  // Reduced, and joiners that load the state before the step
 	deciding                  // IntentDurable
 	applying                  // Applied
 	evaluating                // Evaluated
@@ -27,7 +41,7 @@ const (
 	ended
 )
 
-var phaseNames = [...]string{"waiting for workers", "computing", "summing gradients", "deciding", "applying", "evaluating", "copying", "writing a checkpoint", "ended"}
+var phaseNames = [...]string{"waiting for workers", "loading", "computing", "summing gradients", "deciding", "applying", "evaluating", "copying", "writing a checkpoint", "ended"}
 
 // String is the phase for people.
 func (p phase) String() string { return phaseNames[p] }
@@ -39,78 +53,106 @@ type Coordinator struct {
 	class string
 	job   string // resolved job spec
 
-	recorded Journal // what earlier runs left
-	members  members
+	recorded Journal // all that the run has recorded, durable when it is acted on
 	phase    phase
+	members  members // welcomed, in the order in which they came
+	outside  members // said hello and wait
+	tickets  int64   // given so far
+
+	begun    bool       // the first members have been waited for
+	expected []WorkerID // may hold the newest state, while gathering
+	waited   int        // ticks in this phase, while gathering and waiting, and for joiners
+	wanted   int        // members to begin with, while waiting
+	complete bool       // state step was decided, and is to be confirmed and recorded yet
 
 	step   int64        // last confirmed
 	digest model.Digest // of state step
 
-	answers  []answered   // for step+1, by lane once all are in
+	round    int      // of the leases of step+1
+	shares   []*share // of step+1, by lane
+	attempt  int      // of all reductions
+	reduced  *Reduced // of step+1
+	doubted  int64    // step whose gradient norm was no number, and that was computed twice
+	exchange exchange // what the transport costs
+
 	intent   Intent       // of step+1, from its decision until it is confirmed
-	state    model.Digest // reported for step+1
-	reporter WorkerID     // of state, first
+	state    model.Digest // that most members report for step+1, once all have
+	reported []report     // for step+1
 	losses   []Float      // of the validation windows in state step+1, in window order
 
-	saved   int64 // newest step with a checkpoint, written or being written; -1: none
-	written int64 // newest step with a checkpoint on disk; -1: none
-	writing bool  // a checkpoint is being written
+	saved   checkpoint // newest with a checkpoint, written or being written
+	written checkpoint // newest with a checkpoint on disk
+	writing bool       // a checkpoint is being written
+	faults  int        // workers that failed since the last confirmed step
 	stopped string
 	failure error
 }
 
-// NewCoordinator returns a coordinator that waits for workers.
+// checkpoint is a state that is on disk; step -1: there is none.
+type checkpoint struct {
+	step   int64
+	digest model.Digest
+}
+
+// report is one member's digest of a new state.
+type report struct {
+	member *member
+	digest model.Digest
+}
+
+// NewCoordinator returns a coordinator that gathers workers.
 func NewCoordinator(plan *Plan, start Start) *Coordinator {
 	c := &Coordinator{
 		plan: plan, start: start, class: start.Class, job: string(plan.Spec.Marshal()),
-		step: start.Step, digest: start.Digest, saved: -1, written: -1,
+		step: start.Step, digest: start.Digest, saved: checkpoint{step: -1}, written: checkpoint{step: -1},
 	}
 	c.start.Workers = max(1, start.Workers)
+	if c.start.Silence == 0 {
+		c.start.Silence = LostTicks
+	}
 	if start.Journal != nil {
-		c.recorded = *start.Journal // the executor appends to its own
+		c.recorded = *start.Journal
+		c.recorded.Steps = slices.Clone(start.Journal.Steps) // the executor appends to its own
 	}
 	if start.Checkpoint {
-		c.saved, c.written = start.Step, start.Step
+		c.written = checkpoint{start.Step, start.Digest}
+		c.saved = c.written
+	}
+	if last := c.recorded.Step(c.recorded.Last()); last != nil && c.recorded.Last() > start.Step {
+		for _, l := range last.Intent.Leases {
+			c.expect(WorkerID(l.Worker))
+		}
 	}
 	return c
 }
 
-// Status is a coordinator at a glance.
-type Status struct {
-	Phase   string
-	Step    int64 // last confirmed
-	Steps   int64
-	Workers []WorkerStatus // in the order in which they came
-	Class   string         // engine class of the run; empty until a worker has come
-}
-
-// WorkerStatus is a worker at a glance.
-type WorkerStatus struct {
-	Worker WorkerID
-	Device string
-	Joined bool // it holds the group's state
-}
-
-// Status says where the run is.
-func (c *Coordinator) Status() Status {
-	s := Status{Phase: c.phase.String(), Step: c.step, Steps: c.plan.Spec.Steps, Class: c.class}
-	for _, m := range c.members {
-		s.Workers = append(s.Workers, WorkerStatus{Worker: m.id, Device: m.device, Joined: m.joined})
+// expect waits for a worker while gathering.
+func (c *Coordinator) expect(id WorkerID) {
+	if !slices.Contains(c.expected, id) {
+		c.expected = append(c.expected, id)
 	}
-	return s
 }
 
 // Tick passes time: messages that were not answered for some ticks are repeated, and
-// workers that gave no sign of life for many are given up.
+// workers that gave no sign of life, or get nothing done, are given up.
 func (c *Coordinator) Tick() (effects []CoordinatorEffect) {
 	if c.phase == ended {
 		return nil
 	}
-	for _, m := range c.members {
-		if m.quiet++; m.quiet >= lostTicks {
-			return c.lost(m, "was lost: it has given no sign of life")
+	c.outside = c.outside.age()
+	for _, m := range slices.Clone(c.members) {
+		if c.members.find(m.id) != m {
+			continue // it went with another one
+		}
+		if reason := m.age(c.start.Silence); reason != "" {
+			effects = append(effects, c.lost(m, reason)...)
+		}
+		if c.phase == ended {
+			return effects
 		}
 	}
+	c.waited++
+	effects = append(effects, c.onTime()...)
 	for _, m := range c.members {
 		if m.unanswered == nil {
 			continue
@@ -122,11 +164,34 @@ func (c *Coordinator) Tick() (effects []CoordinatorEffect) {
 	return effects
 }
 
+// onTime does what becomes due by waiting.
+func (c *Coordinator) onTime() []CoordinatorEffect {
+	switch c.phase {
+	case gathering:
+		if len(c.outside) == 0 {
+			c.waited = 0 // the time counts from the first hello
+		}
+		return c.gather()
+	case waiting:
+		return c.begin()
+	case computing:
+		for _, s := range c.shares {
+			s.since++
+		}
+		return c.assign()
+	case reducing:
+		return c.decide()
+	}
+	return nil
+}
+
 // enter waits for something else.
 func (c *Coordinator) enter(p phase) {
-	c.phase = p
+	c.phase, c.waited = p, 0
 	for _, m := range c.members {
-		m.unanswered = nil
+		if m.joined {
+			m.settle()
+		}
 	}
 }
 
@@ -139,7 +204,7 @@ func (c *Coordinator) Handle(event CoordinatorEvent) []CoordinatorEffect {
 	case FromWorker:
 		return c.fromWorker(e)
 	case Reduced:
-		return c.reduced(e)
+		return c.summed(e)
 	case IntentDurable:
 		if c.phase == deciding && e.Step == c.intent.Step {
 			return c.commit()
@@ -149,12 +214,14 @@ func (c *Coordinator) Handle(event CoordinatorEvent) []CoordinatorEffect {
 	case DiskFailed:
 		return c.end(fmt.Errorf("writing the journal: %w", e.Err))
 	case WorkerLost:
-		if m := c.members.find(e.Worker); m != nil {
-			return c.lost(m, "was lost: "+e.Reason)
-		}
-		return c.failEarly(fmt.Errorf("worker %s was lost before it joined: %s", e.Worker, e.Reason))
+		return c.processEnded(e)
+	case NobodyComes:
+		return c.nobodyComes(e)
 	case StopRequested:
 		return c.stop(e.Reason)
+	case Paused:
+		c.members.forgive()
+		c.outside.forgive()
 	}
 	return nil
 }
@@ -164,11 +231,13 @@ func (c *Coordinator) fromWorker(e FromWorker) []CoordinatorEffect {
 		return c.hello(e, hello)
 	}
 	m := c.members.find(e.Worker)
-	if m == nil || e.Incarnation != m.incarnation {
-		return nil // a former life, or nobody's
+	if m == nil || e.Incarnation != m.incarnation || e.Ticket != m.ticket {
+		return c.stranger(e)
 	}
 	m.quiet = 0
 	switch msg := e.Message.(type) {
+	case Heartbeat:
+		m.advanced(msg.Progress)
 	case Joined:
 		return c.joined(m, msg)
 	case Answer:
@@ -179,8 +248,47 @@ func (c *Coordinator) fromWorker(e FromWorker) []CoordinatorEffect {
 		return c.evaluated(m, msg)
 	case SnapshotTaken:
 		return c.snapshotTaken(m, msg)
+	case Leaving:
+		return c.leaving(m, msg)
 	case Failed:
-		return c.lost(m, "failed: "+msg.Reason)
+		return c.failed(m, msg)
 	}
 	return nil
+}
+
+// stranger tells a worker whose membership has ended, and who seems not to know, to say
+// hello again.
+func (c *Coordinator) stranger(e FromWorker) []CoordinatorEffect {
+	if _, alive := e.Message.(Heartbeat); !alive {
+		return nil
+	}
+	return []CoordinatorEffect{Send{Worker: e.Worker, Incarnation: e.Incarnation, Ticket: e.Ticket, Message: Rejoin{"the coordinator had lost it"}}}
+}
+
+// failed takes the leave of a worker that cannot go on. A fault that follows the job, not the
+// worker, would go round for ever.
+func (c *Coordinator) failed(m *member, msg Failed) []CoordinatorEffect {
+	effects := c.dismiss(m, "failed: "+msg.Reason, nil, false)
+	const maxFaults = 8
+	if c.faults++; c.faults >= maxFaults && c.phase != ended {
+		return append(effects, c.end(fmt.Errorf("%d workers failed in step %d, the last one, %s: %s", c.faults, c.step+1, m.id, msg.Reason))...)
+	}
+	return effects
+}
+
+// processEnded takes in that a worker's process is known to have ended.
+func (c *Coordinator) processEnded(e WorkerLost) []CoordinatorEffect {
+	c.outside = c.outside.without(c.outside.find(e.Worker))
+	if m := c.members.find(e.Worker); m != nil {
+		return c.lost(m, "was lost: "+e.Reason)
+	}
+	return nil
+}
+
+// nobodyComes ends a run that has no workers left and will have none.
+func (c *Coordinator) nobodyComes(e NobodyComes) []CoordinatorEffect {
+	if len(c.members)+len(c.outside) > 0 {
+		return nil // somebody is here all the same
+	}
+	return c.end(errors.New(e.Reason))
 }

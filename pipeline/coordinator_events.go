@@ -5,10 +5,12 @@ import "andrea/model"
 // CoordinatorEvent is what happens to a coordinator.
 type CoordinatorEvent interface{ isCoordinatorEvent() }
 
-// FromWorker is a message of a worker. Incarnation is the worker's present life.
+// FromWorker is a message that one life of a worker sent under a ticket; a hello has
+// none.
 type FromWorker struct {
 	Worker      WorkerID
 	Incarnation string
+	Ticket      int64
 	Message     Message
 }
 
@@ -28,12 +30,17 @@ type CheckpointWritten struct {
 // DiskFailed reports that the journal could not be written.
 type DiskFailed struct{ Err error }
 
-// Reduced is the result of Reduce.
+// Reduced is the result of Reduce. When Err is not nil, Worker is whose contribution
+// is the reason: it did not arrive, or, with Wrong, is not what the worker answered.
 type Reduced struct {
 	Step       int64
+	Attempt    int
 	RootDigest model.Digest
 	SumSquares []Float // of the root, by bucket
+	Seconds    float64 // that it took
 	Err        error
+	Worker     WorkerID
+	Wrong      bool
 }
 
 // WorkerLost reports that a worker's process has ended.
@@ -41,6 +48,13 @@ type WorkerLost struct {
 	Worker WorkerID
 	Reason string
 }
+
+// NobodyComes reports that all workers have ended and no other will come.
+type NobodyComes struct{ Reason string }
+
+// Paused reports that this process stood still for a while: silence of the workers in
+// that time means nothing.
+type Paused struct{}
 
 // StopRequested asks for a checkpoint of the last confirmed state and an end.
 type StopRequested struct{ Reason string }
@@ -51,15 +65,18 @@ func (CheckpointWritten) isCoordinatorEvent() {}
 func (DiskFailed) isCoordinatorEvent()        {}
 func (Reduced) isCoordinatorEvent()           {}
 func (WorkerLost) isCoordinatorEvent()        {}
+func (NobodyComes) isCoordinatorEvent()       {}
+func (Paused) isCoordinatorEvent()            {}
 func (StopRequested) isCoordinatorEvent()     {}
 
 // CoordinatorEffect is what a coordinator wants done.
 type CoordinatorEffect interface{ isCoordinatorEffect() }
 
-// Send sends a message to one life of a worker.
+// Send sends a message to one life of a worker, under its ticket; 0: it has none.
 type Send struct {
 	Worker      WorkerID
 	Incarnation string
+	Ticket      int64
 	Message     Message
 }
 
@@ -73,11 +90,15 @@ type Contribution struct {
 
 // Reduce pulls the contributions of a step, which cover the tree, sums them along it
 // in the background and keeps the root for the members to pull. It comes back as
-// Reduced.
+// Reduced. A later Reduce or CancelReduce takes it back.
 type Reduce struct {
 	Step          int64
+	Attempt       int            // counts the reductions of all steps
 	Contributions []Contribution // by lane
 }
+
+// CancelReduce takes the reduction back that is under way; nobody wants its result.
+type CancelReduce struct{}
 
 // WriteIntent appends an intent to the journal and makes it durable. It comes back
 // as IntentDurable or DiskFailed.
@@ -107,6 +128,7 @@ type End struct{ Outcome Outcome }
 
 func (Send) isCoordinatorEffect()            {}
 func (Reduce) isCoordinatorEffect()          {}
+func (CancelReduce) isCoordinatorEffect()    {}
 func (WriteIntent) isCoordinatorEffect()     {}
 func (WriteCommit) isCoordinatorEffect()     {}
 func (WriteCheckpoint) isCoordinatorEffect() {}
@@ -143,6 +165,24 @@ type CheckpointSaved struct {
 	Deleted []int  // steps whose checkpoints went
 }
 
+// WorkerLeft says that a member has gone, and why. Expelled marks one that computed
+// something wrong.
+type WorkerLeft struct {
+	Worker   WorkerID
+	Reason   string
+	Expelled bool
+}
+
+// StateChosen says which state the run goes on from after its members were gone.
+// Holders is how many workers hold it; 0: it comes from the newest checkpoint, or from the
+// seed.
+type StateChosen struct {
+	Step    int64
+	Holders int
+}
+
+func (WorkerLeft) isNotice()      {}
+func (StateChosen) isNotice()     {}
 func (WorkerJoined) isNotice()    {}
 func (StepDone) isNotice()        {}
 func (WorkerRefused) isNotice()   {}
@@ -163,6 +203,8 @@ type Start struct {
 	Digest     model.Digest // of the checkpoint's state; zero when there is no checkpoint
 	Checkpoint bool         // state Step is a checkpoint on disk
 	Class      string       // engine class that the run began with; empty: the first worker's
-	Workers    int          // how many train together, at least 1: training begins when all have joined
-	Journal    *Journal     // what earlier runs recorded; only read
+	Workers    int          // how many shall begin together, at least 1; more may come, and any may go
+	Generation uint64       // of this coordinator, at least 1
+	Silence    int          // ticks without a sign of life after which a worker is lost; 0: LostTicks
+	Journal    *Journal     // what earlier runs recorded, at least all steps up to Step; only read
 }

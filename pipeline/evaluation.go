@@ -13,8 +13,9 @@ func (c *Coordinator) evaluate() (effects []CoordinatorEffect) {
 	c.enter(evaluating)
 	n := len(c.plan.ValidationWindows)
 	c.losses = make([]Float, n)
-	for i, m := range c.members {
-		if lo, hi := i*n/len(c.members), (i+1)*n/len(c.members); lo < hi {
+	holding := c.members.holding()
+	for i, m := range holding {
+		if lo, hi := i*n/len(holding), (i+1)*n/len(holding); lo < hi {
 			effects = append(effects, m.ask(Eval{Step: c.intent.Step, Lo: lo, Hi: hi}))
 		}
 	}
@@ -30,9 +31,9 @@ func (c *Coordinator) evaluated(m *member, msg Evaluated) []CoordinatorEffect {
 	}
 	windows, context := eval.Hi-eval.Lo, int64(c.plan.Model.Context)
 	if tokens := int64(windows) * context; len(msg.Sums) != windows || msg.Tokens != tokens {
-		return c.lost(m, fmt.Sprintf("evaluated %d windows of %d tokens in all for step %d: it was asked for %d of %d", len(msg.Sums), msg.Tokens, msg.Step, windows, tokens))
+		return c.expel(m, fmt.Sprintf("evaluated %d windows of %d tokens in all for step %d: it was asked for %d of %d", len(msg.Sums), msg.Tokens, msg.Step, windows, tokens))
 	}
-	m.unanswered = nil
+	m.settle()
 	copy(c.losses[eval.Lo:], msg.Sums)
 	if !c.members.answered() {
 		return nil

@@ -24,10 +24,11 @@ type JobSpec struct {
 	Seed        uint64         `yaml:"seed"`
 	Eval        EvalSpec       `yaml:"eval"`
 	Checkpoint  CheckpointSpec `yaml:"checkpoint"`
-	Precision   string         `yaml:"precision"`    // fp32
-	Engine      string         `yaml:"engine"`       // auto, a kind (cpu), or a whole engine class
-	DigestEvery int            `yaml:"digest_every"` // steps between comparisons of the state's digest
-	OnNonfinite string         `yaml:"on_nonfinite"` // stop or skip
+	Precision   string         `yaml:"precision"`       // fp32
+	Engine      string         `yaml:"engine"`          // auto, a kind (cpu), or a whole engine class
+	DigestEvery int            `yaml:"digest_every"`    // steps between comparisons of the state's digest
+	OnNonfinite string         `yaml:"on_nonfinite"`    // stop or skip
+	Audit       float64        `yaml:"audit,omitempty"` // share of the leases that a second worker computes as well
 }
 
 // ModelSpec names a variant; every other key that is given replaces the variant's.

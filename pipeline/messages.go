@@ -3,7 +3,7 @@ package pipeline
 import "andrea/model"
 
 // Protocol is the number of the wire protocol; a worker with another is refused.
-const Protocol = 1
+const Protocol = 2
 
 // WorkerID names a worker, the same in all its lives.
 type WorkerID string
@@ -12,19 +12,41 @@ type WorkerID string
 // are the whole protocol.
 type Message interface{ isMessage() }
 
-// Hello asks to take part. A worker repeats it until it is welcomed.
+// Hello asks to take part. A worker repeats it until it is admitted, and again when it
+// hears nothing of its coordinator any more.
 type Hello struct {
 	Protocol int    `json:"protocol"`
 	Class    string `json:"class"`  // engine class
 	Device   string `json:"device"` // for people
+	// Holds says that the worker's engine holds state Step with that digest.
+	Holds  bool         `json:"holds"`
+	Step   int64        `json:"step"`
+	Digest model.Digest `json:"digest"`
+	// Generation and Ticket name the membership that the worker had last; 0: none.
+	Generation uint64 `json:"generation"`
+	Ticket     int64  `json:"ticket"`
 }
 
-// Welcome admits a worker and says which state to load.
+// Welcome admits a worker under a new ticket and says which state it shall hold. A worker
+// that holds it already keeps it.
 type Welcome struct {
-	Job    string       `json:"job"`    // the resolved job spec in YAML
-	Step   int64        `json:"step"`   // load state Step
-	Stored bool         `json:"stored"` // the coordinator has it to pull; else it is state 0, computed from the seed
+	Job    string       `json:"job"` // the resolved job spec in YAML
+	Step   int64        `json:"step"`
 	Digest model.Digest `json:"digest"` // of the state; zero: not known yet
+	// Holders are members to pull the state from; none: it is the coordinator's checkpoint
+	// when Stored, else state 0, computed from the seed.
+	Holders []WorkerID `json:"holders,omitempty"`
+	Stored  bool       `json:"stored"`
+}
+
+// Wait answers a hello that cannot be welcomed now: the worker asks again.
+type Wait struct {
+	Reason string `json:"reason"`
+}
+
+// Rejoin ends a membership, not the worker: it keeps its state and says hello again.
+type Rejoin struct {
+	Reason string `json:"reason"`
 }
 
 // Refuse tells a worker why it cannot take part.
@@ -38,14 +60,17 @@ type Joined struct {
 	Digest model.Digest `json:"digest"`
 }
 
-// Lease asks for the contribution of lanes [Lo, Hi) to Step.
+// Lease asks for the contribution of lanes [Lo, Hi) to Step, a subtree of the reduction
+// tree. A lease of another round than the one before makes the worker forget what it has
+// of the step.
 type Lease struct {
-	Step int64 `json:"step"`
-	Lo   int   `json:"lo"`
-	Hi   int   `json:"hi"`
+	Step  int64 `json:"step"`
+	Round int   `json:"round"` // counts the beginnings of Step
+	Lo    int   `json:"lo"`
+	Hi    int   `json:"hi"`
 }
 
-// Cancel takes back the lease of Step: the worker may forget it.
+// Cancel takes back all leases of Step: the worker may forget them.
 type Cancel struct {
 	Step int64 `json:"step"`
 }
@@ -60,12 +85,14 @@ type LaneResult struct {
 // Answer is a finished lease.
 type Answer struct {
 	Step        int64        `json:"step"`
+	Round       int          `json:"round"`
 	Lo          int          `json:"lo"`
 	Hi          int          `json:"hi"`
 	StateDigest model.Digest `json:"state_digest"` // of the state it started from, taken after the last lane
 	Lanes       []LaneResult `json:"lanes"`
 	GradDigest  model.Digest `json:"grad_digest"` // of the contribution
 	SumSquares  []Float      `json:"sum_squares"` // of the contribution, by bucket; none unless it is the root
+	Seconds     float64      `json:"seconds"`     // that it took
 }
 
 // Commit orders the update of Step.
@@ -112,7 +139,14 @@ type SnapshotTaken struct {
 
 // Heartbeat is a sign of life. A worker sends one every tick, whatever it does, as a
 // request: the coordinator answers with nothing, which is its own sign of life.
-type Heartbeat struct{}
+type Heartbeat struct {
+	Progress uint64 `json:"progress"` // counts what the worker has got done
+}
+
+// Leaving says that the worker will go. It is released when it owes nothing any more.
+type Leaving struct {
+	Reason string `json:"reason"`
+}
 
 // Finish ends the worker's part in the run.
 type Finish struct {
@@ -127,7 +161,10 @@ type Failed struct {
 
 func (Hello) isMessage()         {}
 func (Welcome) isMessage()       {}
+func (Wait) isMessage()          {}
+func (Rejoin) isMessage()        {}
 func (Refuse) isMessage()        {}
+func (Leaving) isMessage()       {}
 func (Joined) isMessage()        {}
 func (Lease) isMessage()         {}
 func (Cancel) isMessage()        {}

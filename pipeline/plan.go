@@ -235,6 +235,7 @@ func (s JobSpec) faults() (faults []string) {
 	check(s.Precision == "fp32", "precision is %q: this version computes fp32", s.Precision)
 	check(s.Engine != "", "engine is empty: must be auto, cpu or an engine class")
 	check(s.DigestEvery == 1, "digest_every is %d: must be 1: this version compares the state's digest after every step", s.DigestEvery)
+	check(s.Audit >= 0 && s.Audit <= 1, "audit is %v: must be from 0 to 1: the share of the leases that a second worker computes as well", s.Audit)
 	check(s.OnNonfinite == OnNonfiniteStop || s.OnNonfinite == OnNonfiniteSkip, "on_nonfinite is %q: must be %q or %q", s.OnNonfinite, OnNonfiniteStop, OnNonfiniteSkip)
 	return append(faults, s.Optimizer.faults()...)
 }

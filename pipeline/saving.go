@@ -7,30 +7,55 @@ import (
 
 // next decides what follows a confirmed state.
 func (c *Coordinator) next() []CoordinatorEffect {
+	due, ending := c.checkpointDue(), c.finishing() || c.allLeaving()
 	switch {
-	case c.checkpointDue() && c.writing:
+	case due && len(c.members.holding()) == 0:
+		return c.regather()
+	case c.writing && (due || ending):
 		c.enter(saving) // one checkpoint at a time: wait for the one before
 		return nil
-	case c.checkpointDue():
+	case due:
 		c.enter(snapshotting)
 		return []CoordinatorEffect{c.holder().ask(Snapshot{c.step})}
-	case c.finishing() && c.writing:
-		c.enter(saving)
-		return nil
 	case c.finishing():
 		return c.end(nil)
 	}
-	return c.compute()
+	effects := c.releaseLeaving()
+	if len(c.members.holding()) == 0 {
+		return append(effects, c.regather()...)
+	}
+	for _, m := range c.members {
+		if !m.joined { // the state that it loads is gone
+			effects = append(effects, c.welcome(m))
+		}
+	}
+	return append(effects, c.compute()...)
 }
 
 // holder is the member whose copy becomes the checkpoint.
 func (c *Coordinator) holder() *member {
-	for _, m := range c.members {
-		if m.joined {
-			return m
+	holding := c.members.holding()
+	if stay := holding.staying(); len(stay) > 0 {
+		return stay[0]
+	}
+	return holding[0]
+}
+
+// allLeaving reports that nobody stays who holds the state.
+func (c *Coordinator) allLeaving() bool {
+	holding := c.members.holding()
+	return len(holding) > 0 && len(holding.staying()) == 0
+}
+
+// releaseLeaving lets go who wants to. The last ones go only when the state is on disk.
+func (c *Coordinator) releaseLeaving() (effects []CoordinatorEffect) {
+	for _, m := range c.members.holding() {
+		if m.leaving {
+			c.members = c.members.without(m)
+			effects = append(effects, m.tell(released), Announce{WorkerLeft{Worker: m.id, Reason: "left"}})
 		}
 	}
-	return nil
+	return effects
 }
 
 // finishing reports that no further step will be computed.
@@ -40,10 +65,10 @@ func (c *Coordinator) finishing() bool {
 
 // checkpointDue reports that the confirmed state is to be written and is not.
 func (c *Coordinator) checkpointDue() bool {
-	if c.saved == c.step {
+	if c.saved.step == c.step {
 		return false
 	}
-	return c.finishing() || c.step > c.start.Step && c.step%c.plan.Spec.Checkpoint.Every == 0
+	return c.finishing() || c.allLeaving() && c.step > 0 || c.step > c.start.Step && c.step%c.plan.Spec.Checkpoint.Every == 0
 }
 
 func (c *Coordinator) snapshotTaken(m *member, msg SnapshotTaken) []CoordinatorEffect {
@@ -51,10 +76,10 @@ func (c *Coordinator) snapshotTaken(m *member, msg SnapshotTaken) []CoordinatorE
 		return nil
 	}
 	if msg.Digest != c.digest {
-		return c.lost(m, fmt.Sprintf("copied state %d with digest %s: the group's is %s: its memory or device is faulty", msg.Step, msg.Digest, c.digest))
+		return c.expel(m, fmt.Sprintf("copied state %d with digest %s: the group's is %s: its memory or device is faulty", msg.Step, msg.Digest, c.digest))
 	}
-	m.unanswered = nil
-	c.saved, c.writing = c.step, true
+	m.settle()
+	c.saved, c.writing = checkpoint{c.step, c.digest}, true
 	write := WriteCheckpoint{Worker: m.id, Incarnation: m.incarnation, Step: c.step, Digest: c.digest}
 	return append([]CoordinatorEffect{write}, c.next()...)
 }
@@ -64,7 +89,9 @@ func (c *Coordinator) checkpointWritten(e CheckpointWritten) []CoordinatorEffect
 	if e.Err != nil {
 		return c.checkpointFailed(e)
 	}
-	c.written = max(c.written, e.Step)
+	if c.saved.step > c.written.step { // one is written at a time
+		c.written = c.saved
+	}
 	effects := []CoordinatorEffect{Announce{CheckpointSaved{Step: e.Step, Path: e.Path, Deleted: e.Deleted}}}
 	if c.phase == saving {
 		return append(effects, c.next()...)
@@ -97,8 +124,8 @@ func (c *Coordinator) stop(reason string) []CoordinatorEffect {
 	}
 	c.stopped = reason
 	switch c.phase {
-	case waiting:
-		return c.end(nil) // nothing has been trained
+	case gathering, waiting:
+		return c.end(nil) // nothing is under way
 	case computing, reducing:
 		return c.giveUp()
 	}
@@ -120,15 +147,17 @@ func (c *Coordinator) fail(err error) {
 
 // giveUp forgets the step in flight and does what follows the last confirmed state.
 func (c *Coordinator) giveUp() []CoordinatorEffect {
-	return append(c.members.tellAll(Cancel{c.step + 1}), c.next()...)
+	effects := append(c.forget(), c.members.tellAll(Cancel{c.step + 1})...)
+	return append(effects, c.next()...)
 }
 
 // end ends the run now.
 func (c *Coordinator) end(err error) []CoordinatorEffect {
 	c.enter(ended)
 	err = errors.Join(c.failure, err)
-	o := Outcome{Step: c.step, Complete: err == nil && c.step >= c.plan.Spec.Steps, Checkpoint: c.written, Stopped: c.stopped, Err: err}
-	return append(c.members.tellAll(Finish{Complete: o.Complete, Reason: o.reason()}), End{o})
+	o := Outcome{Step: c.step, Complete: err == nil && c.step >= c.plan.Spec.Steps && c.written.step == c.step, Checkpoint: c.written.step, Stopped: c.stopped, Err: err}
+	last := Finish{Complete: o.Complete, Reason: o.reason()}
+	return append(append(c.members.tellAll(last), c.outside.tellAll(last)...), End{o})
 }
 
 func (o Outcome) reason() string {

@@ -2,71 +2,197 @@ package pipeline
 
 import (
 	"fmt"
-	"math/bits"
+	"math"
 	"slices"
 
 	"andrea/model"
+	"andrea/numeric"
 )
 
-// answered is a finished lease and who computed it.
-type answered struct {
-	member *member
-	Answer
-}
-
-// leases cuts the tree into one subtree for each of the first workers: as many as
-// the largest power of two allows. The others stand by with the state.
-func leases(step int64, lanes, workers int) []Lease {
-	n := 1 << (bits.Len(uint(min(workers, lanes))) - 1)
-	size := lanes / n
-	ls := make([]Lease, n)
-	for i := range ls {
-		ls[i] = Lease{Step: step, Lo: i * size, Hi: (i + 1) * size}
-	}
-	return ls
-}
-
-// compute leases the lanes of the next step.
-func (c *Coordinator) compute() (effects []CoordinatorEffect) {
+// compute leases the lanes of the next step, or of the step in flight anew.
+func (c *Coordinator) compute() []CoordinatorEffect {
+	effects := c.forget()
 	c.enter(computing)
-	c.answers = nil
-	for i, l := range leases(c.step+1, c.plan.Spec.Batch.Lanes, len(c.members)) {
-		effects = append(effects, c.members[i].ask(l))
+	c.round++
+	workers := c.members.holding()
+	if stay := workers.staying(); len(stay) > 0 {
+		workers = stay
+	}
+	c.shares = c.divided(workers)
+	effects = append(effects, c.assign()...)
+	return append(effects, c.admit()...)
+}
+
+// staying are the members that do not want to leave.
+func (ms members) staying() (rest members) {
+	for _, m := range ms {
+		if !m.leaving {
+			rest = append(rest, m)
+		}
+	}
+	return rest
+}
+
+// forget drops what is known of the step in flight.
+func (c *Coordinator) forget() (effects []CoordinatorEffect) {
+	if c.phase == reducing && c.reduced == nil {
+		effects = append(effects, CancelReduce{})
+	}
+	c.shares, c.reduced, c.reported = nil, nil, nil
+	for _, m := range c.members {
+		m.contributions, m.share = 0, nil
 	}
 	return effects
 }
 
-// answer takes a finished lease; with the last one the gradient is complete.
+// withdraw takes a member's part in the step in flight back, and reports that it had one.
+// What has been summed already stays.
+func (c *Coordinator) withdraw(m *member) (involved bool) {
+	for _, s := range c.shares {
+		involved = involved || s.involves(m)
+		if c.reduced == nil {
+			s.forget(m)
+		}
+	}
+	c.reported = slices.DeleteFunc(c.reported, func(r report) bool { return r.member == m })
+	return involved
+}
+
+// assign gives idle members what is left to compute; when nothing is left the gradient is
+// complete.
+func (c *Coordinator) assign() (effects []CoordinatorEffect) {
+	busy := false
+	for _, m := range c.members {
+		if s := c.shareFor(m); s != nil {
+			effects = append(effects, c.give(s, m))
+		}
+		busy = busy || m.share != nil
+	}
+	switch {
+	case !slices.ContainsFunc(c.shares, func(s *share) bool { return !s.settled }):
+		return append(effects, c.allIn()...)
+	case !busy:
+		return append(effects, c.stuck()...)
+	}
+	return effects
+}
+
+// shareFor is what an idle member can do best; nil: nothing.
+func (c *Coordinator) shareFor(m *member) *share {
+	if !m.joined || m.share != nil {
+		return nil
+	}
+	var best *share
+	for _, s := range c.shares {
+		if !s.wants(m) || !fits(m.contributions, s.size(), c.plan.Spec.Batch.Lanes) {
+			continue
+		}
+		if best == nil || s.urgency(m) > best.urgency(m) || s.urgency(m) == best.urgency(m) && s.size() > best.size() {
+			best = s
+		}
+	}
+	return best
+}
+
+// urgency orders what a member can do: what was planned for it, what nobody does, what
+// needs another opinion, and then what another member is late with.
+func (s *share) urgency(m *member) int {
+	switch {
+	case s.planned == m:
+		return 3
+	case len(s.computing)+len(s.answers) == 0:
+		return 2
+	case len(s.computing) == 0:
+		return 1
+	}
+	return 0
+}
+
+// give leases a share to a member.
+func (c *Coordinator) give(s *share, m *member) CoordinatorEffect {
+	if len(s.computing) == 0 {
+		s.since = 0
+	}
+	s.computing = append(s.computing, m)
+	m.share, m.still, m.pause = s, 0, 0
+	return m.ask(Lease{Step: c.step + 1, Round: c.round, Lo: s.lo, Hi: s.hi})
+}
+
+// stuck does what is left when all are idle and some shares are not settled. What could
+// not be confirmed by another member counts; a difference that nobody can decide ends the
+// run; lanes for which nobody has room make the step begin again.
+func (c *Coordinator) stuck() []CoordinatorEffect {
+	for _, s := range c.shares {
+		switch {
+		case s.settled:
+		case len(s.answers) == 0:
+			return c.compute()
+		case s.agree():
+			s.settled = true
+		default:
+			return c.abandon(fmt.Errorf("%s: the memory or device of one of them is faulty, and there is no third to tell which", s.dissent(c.step+1)))
+		}
+	}
+	return c.allIn()
+}
+
+// answer takes a finished lease.
 func (c *Coordinator) answer(m *member, a Answer) []CoordinatorEffect {
-	lease, asked := m.unanswered.(Lease)
-	if c.phase != computing || !asked || a.Step != lease.Step {
+	s := m.share
+	if c.phase != computing || s == nil || a.Step != c.step+1 || a.Round != c.round {
 		return nil
 	}
-	if fault := c.faultIn(a, lease); fault != "" {
-		return c.lost(m, fault) // the others hold the confirmed state
+	if a.Lo != s.lo || a.Hi != s.hi {
+		return nil // to an earlier lease, which others have done meanwhile
 	}
-	m.unanswered = nil
-	c.answers = append(c.answers, answered{m, a})
-	if !c.members.answered() {
-		return nil
+	if fault := c.faultIn(a, s.span); fault != "" {
+		return c.expel(m, fault)
 	}
-	slices.SortFunc(c.answers, func(a, b answered) int { return a.Lo - b.Lo })
-	if len(c.members) == 1 {
-		return c.decide(a.GradDigest, a.SumSquares) // the root stays where it is
+	m.contributions++
+	m.pace = max(m.pace, m.pause)
+	m.took(a.Seconds / float64(s.size()))
+	m.settle()
+	s.planned = nil
+	s.computing = slices.DeleteFunc(s.computing, func(o *member) bool { return o == m })
+	if s.settled && a.same(s.answers[0].Answer) {
+		return c.assign() // the first answer counts
 	}
-	return c.reduce()
+	s.answers = append(s.answers, answered{m, a})
+	return c.judge(s)
+}
+
+// took takes in how long a lane took. The number is the worker's and decides no bits.
+func (m *member) took(seconds float64) {
+	if seconds > 0 && !math.IsInf(seconds, 0) {
+		m.seconds = min(max(smooth(m.seconds, seconds), 1e-6), 1e6)
+	}
+}
+
+// judge settles a share once enough answers agree. Whose answer differs from those is
+// expelled.
+func (c *Coordinator) judge(s *share) []CoordinatorEffect {
+	s.settled = s.opinions <= 1 && len(s.answers) == 1 && s.answers[0].finite() || s.majority()
+	if s.settled {
+		for _, a := range s.answers {
+			if !a.same(s.answers[0].Answer) {
+				return c.expel(a.member, fmt.Sprintf("computed a wrong gradient of lanes [%d, %d) of step %d, with digest %s: two others agree on %s: its memory or device is faulty",
+					s.lo, s.hi, c.step+1, a.GradDigest, s.answers[0].GradDigest))
+			}
+		}
+	}
+	return c.assign()
 }
 
 // faultIn is what a worker did whose answer no correct one gives; empty: nothing.
-func (c *Coordinator) faultIn(a Answer, lease Lease) string {
+func (c *Coordinator) faultIn(a Answer, lease span) string {
 	lanes := c.plan.Spec.Batch.Lanes
 	sums := 0
-	if lease.whole(lanes) {
+	if lease.size() == lanes {
 		sums = c.plan.Layout.Buckets()
 	}
 	switch {
-	case a.Lo != lease.Lo || a.Hi != lease.Hi || len(a.Lanes) != lease.Hi-lease.Lo:
-		return fmt.Sprintf("answered lanes [%d, %d) with %d losses for step %d: its lease was [%d, %d)", a.Lo, a.Hi, len(a.Lanes), a.Step, lease.Lo, lease.Hi)
+	case len(a.Lanes) != lease.size():
+		return fmt.Sprintf("reported %d losses of lanes [%d, %d) for step %d", len(a.Lanes), lease.lo, lease.hi, a.Step)
 	case len(a.SumSquares) != sums:
 		return fmt.Sprintf("reported %d sums of squares for step %d: its lease has %d", len(a.SumSquares), a.Step, sums)
 	case a.StateDigest != c.digest:
@@ -81,11 +207,18 @@ func (c *Coordinator) faultIn(a Answer, lease Lease) string {
 	return ""
 }
 
-// reduce has the contributions of several workers summed.
-func (c *Coordinator) reduce() []CoordinatorEffect {
+// allIn has the contributions summed. A lone member that holds the root keeps it.
+func (c *Coordinator) allIn() []CoordinatorEffect {
 	c.enter(reducing)
-	r := Reduce{Step: c.step + 1}
-	for _, a := range c.answers {
+	c.attempt++
+	if first := c.shares[0]; len(c.shares) == 1 && len(c.members) == 1 {
+		a := first.answers[0]
+		c.reduced = &Reduced{Step: a.Step, RootDigest: a.GradDigest, SumSquares: a.SumSquares}
+		return c.decide()
+	}
+	r := Reduce{Step: c.step + 1, Attempt: c.attempt}
+	for _, s := range c.shares {
+		a := s.answers[0]
 		r.Contributions = append(r.Contributions, Contribution{
 			Worker: a.member.id, Incarnation: a.member.incarnation, Lo: a.Lo, Hi: a.Hi, Digest: a.GradDigest,
 		})
@@ -93,20 +226,43 @@ func (c *Coordinator) reduce() []CoordinatorEffect {
 	return []CoordinatorEffect{r}
 }
 
-func (c *Coordinator) reduced(e Reduced) []CoordinatorEffect {
-	if c.phase != reducing || e.Step != c.step+1 {
+// resum goes back for lanes whose contribution was lost before it was summed.
+func (c *Coordinator) resum() []CoordinatorEffect {
+	c.enter(computing)
+	return append([]CoordinatorEffect{CancelReduce{}}, c.assign()...)
+}
+
+// summed takes the root.
+func (c *Coordinator) summed(e Reduced) []CoordinatorEffect {
+	if c.phase != reducing || c.reduced != nil || e.Attempt != c.attempt {
 		return nil
 	}
-	if e.Err != nil {
-		return c.abandon(fmt.Errorf("summing the gradients of step %d: %w", e.Step, e.Err))
+	if e.Err == nil {
+		c.exchange.measure(e.Seconds, len(c.shares))
+		c.reduced = &e
+		return c.decide()
 	}
-	return c.decide(e.RootDigest, e.SumSquares)
+	m := c.members.find(e.Worker)
+	switch {
+	case m == nil:
+		return c.abandon(fmt.Errorf("summing the gradients of step %d: %w", e.Step, e.Err))
+	case e.Wrong:
+		return c.expel(m, fmt.Sprintf("sent another gradient of step %d than it answered for: %v", e.Step, e.Err))
+	}
+	return c.lost(m, fmt.Sprintf("was lost: its gradient of step %d did not arrive: %v", e.Step, e.Err))
 }
 
 // decide settles the step and makes the decision durable, or compares it with the
-// one that an earlier run recorded.
-func (c *Coordinator) decide(root model.Digest, sumSquares []Float) []CoordinatorEffect {
-	intent, err := c.newIntent(root, sumSquares)
+// recorded one. It waits for joiners: after it the state that they load is gone.
+func (c *Coordinator) decide() []CoordinatorEffect {
+	loading := len(c.members.holding()) < len(c.members)
+	if c.phase != reducing || c.reduced == nil || loading && c.waited < joinTicks {
+		return nil
+	}
+	if c.doubtful() {
+		return c.computeAgain()
+	}
+	intent, err := c.newIntent(c.reduced.RootDigest, c.reduced.SumSquares)
 	if err != nil {
 		return c.abandon(err)
 	}
@@ -116,9 +272,41 @@ func (c *Coordinator) decide(root model.Digest, sumSquares []Float) []Coordinato
 		if d := intent.difference(r.Intent); d != "" {
 			return c.end(fmt.Errorf("recomputing step %d: it differs from its record in the journal: %s: the engine, the dataset or the journal has changed", intent.Step, d))
 		}
-		return c.commit() // durable since an earlier run
+		return c.commit() // durable since then
 	}
+	c.recorded.Steps = append(c.recorded.Steps, Recorded{Intent: intent})
 	return []CoordinatorEffect{WriteIntent{intent}}
+}
+
+// doubtful reports that the gradient's norm is no number and nobody has confirmed it.
+func (c *Coordinator) doubtful() bool {
+	finite := !slices.ContainsFunc(c.reduced.SumSquares, func(f Float) bool { return !f.finite() })
+	return !finite && c.doubted != c.step+1 && len(c.members.holding()) > 1
+}
+
+// computeAgain has all shares computed by a second member each, and by two where the
+// first one has gone.
+func (c *Coordinator) computeAgain() []CoordinatorEffect {
+	c.doubted, c.reduced = c.step+1, nil
+	for _, s := range c.shares {
+		s.answers = slices.DeleteFunc(s.answers, func(a answered) bool { return !slices.Contains(c.members, a.member) })
+		if len(s.answers) < 2 {
+			s.opinions, s.settled = 2, false
+		}
+	}
+	c.enter(computing)
+	return c.assign()
+}
+
+// opinions is how many members shall compute a share before it counts: two for the part
+// of the leases that the job has audited.
+func (c *Coordinator) opinions(s span) int {
+	spec := c.plan.Spec
+	draw := numeric.Mix64(numeric.Mix64(spec.Seed^uint64(c.step+1)) ^ uint64(s.lo))
+	if float64(draw>>11)/(1<<53) < spec.Audit {
+		return 2
+	}
+	return 1
 }
 
 // newIntent settles every number of the step. The error is the policy for values
@@ -130,7 +318,8 @@ func (c *Coordinator) newIntent(root model.Digest, sumSquares []Float) (Intent, 
 		Epoch: c.plan.Sampler.Epoch(uint64(step)), LR: spec.hyper(step).LR,
 	}
 	var faulty []int
-	for _, a := range c.answers {
+	for _, s := range c.shares {
+		a := s.answers[0]
 		record := LeaseRecord{Lo: a.Lo, Hi: a.Hi, Worker: string(a.member.id), GradDigest: a.GradDigest}
 		for lane, l := range a.Lanes {
 			i.LossSum += l.LossSum
@@ -160,42 +349,71 @@ func (c *Coordinator) newIntent(root model.Digest, sumSquares []Float) (Intent, 
 func (c *Coordinator) commit() []CoordinatorEffect {
 	c.enter(applying)
 	i := c.intent
-	c.state, c.reporter = model.Digest{}, ""
-	return c.members.askAll(Commit{Step: i.Step, Action: i.Action, RootDigest: i.RootDigest, Scale: i.Scale, Hyper: c.plan.Spec.hyper(i.Step)})
+	c.reported = nil
+	return c.members.holding().askAll(Commit{Step: i.Step, Action: i.Action, RootDigest: i.RootDigest, Scale: i.Scale, Hyper: c.plan.Spec.hyper(i.Step)})
 }
 
-// applied takes a member's digest of the new state: all must have the same.
+// applied takes a member's digest of the new state.
 func (c *Coordinator) applied(m *member, msg Applied) []CoordinatorEffect {
 	commit, asked := m.unanswered.(Commit)
 	if c.phase != applying || !asked || msg.Step != commit.Step {
 		return nil
 	}
 	if commit.Action == ActionSkip && msg.Digest != c.digest {
-		return c.lost(m, fmt.Sprintf("reports a state with digest %s after step %d, which was skipped: the state before has %s: its memory or device is faulty", msg.Digest, msg.Step, c.digest))
+		return c.expel(m, fmt.Sprintf("reports a state with digest %s after step %d, which was skipped: the state before has %s: its memory or device is faulty", msg.Digest, msg.Step, c.digest))
 	}
-	if c.state != (model.Digest{}) && c.state != msg.Digest {
-		return c.end(fmt.Errorf("worker %s reports a state with digest %s after step %d: worker %s reported %s: the memory or device of one of them is faulty", m.id, msg.Digest, msg.Step, c.reporter, c.state))
-	}
-	if c.state == (model.Digest{}) {
-		c.state, c.reporter = msg.Digest, m.id
-	}
-	m.unanswered = nil
+	m.settle()
+	c.reported = append(c.reported, report{m, msg.Digest})
 	return c.allApplied()
 }
 
-// allApplied goes on when every member has applied the step.
+// allApplied goes on when every member has applied the step, and all have the same
+// state: a majority expels the others.
 func (c *Coordinator) allApplied() []CoordinatorEffect {
-	if !c.members.answered() {
+	if len(c.reported) == 0 || !c.members.answered() {
 		return nil
 	}
+	common, votes := majority(c.reported)
+	for _, r := range c.reported {
+		switch {
+		case r.digest == common:
+		case 2*votes > len(c.reported):
+			return c.expel(r.member, fmt.Sprintf("reports a state with digest %s after step %d: most members have %s: its memory or device is faulty", r.digest, c.intent.Step, common))
+		default:
+			first := c.reported[0]
+			return c.end(fmt.Errorf("worker %s reports a state with digest %s after step %d: worker %s reported %s: the memory or device of one of them is faulty", r.member.id, r.digest, c.intent.Step, first.member.id, first.digest))
+		}
+	}
+	c.state = common
+	return c.allConfirmed()
+}
+
+// majority is the digest that most report, the first of equals, and how many do.
+func majority(reports []report) (common model.Digest, votes int) {
+	for _, r := range reports {
+		n := 0
+		for _, o := range reports {
+			if o.digest == r.digest {
+				n++
+			}
+		}
+		if n > votes {
+			common, votes = r.digest, n
+		}
+	}
+	return common, votes
+}
+
+// allConfirmed goes on when the group holds one new state.
+func (c *Coordinator) allConfirmed() []CoordinatorEffect {
 	if c.evalDue(c.intent.Step) {
 		return c.evaluate()
 	}
 	return c.confirm(nil)
 }
 
-// confirm closes the step: its record follows, or is compared with the one that an
-// earlier run left.
+// confirm closes the step: its record follows, or is compared with the one that is
+// there.
 func (c *Coordinator) confirm(valLoss *Float) []CoordinatorEffect {
 	i := c.intent
 	record := CommitRecord{
@@ -203,12 +421,15 @@ func (c *Coordinator) confirm(valLoss *Float) []CoordinatorEffect {
 		GradNorm: i.GradNorm, LR: i.LR, Tokens: i.Tokens, Epoch: i.Epoch, StateDigest: c.state,
 	}
 	closing := CoordinatorEffect(WriteCommit{Record: record})
-	if r := c.recorded.Step(i.Step); r != nil && r.Commit != nil {
+	r := c.recorded.Step(i.Step)
+	if r.Commit != nil {
 		if d := record.difference(*r.Commit); d != "" {
 			return c.end(fmt.Errorf("recomputing step %d: it differs from its record in the journal: %s: the engine, the dataset or the journal has changed", i.Step, d))
 		}
 		closing = Announce{StepDone{Record: *r.Commit, Again: true}}
+	} else {
+		r.Commit = &record
 	}
-	c.step, c.digest = i.Step, c.state
+	c.step, c.digest, c.faults = i.Step, c.state, 0
 	return append([]CoordinatorEffect{closing}, c.next()...)
 }

@@ -3,26 +3,24 @@ package pipeline_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
-	"testing"
 
 	"andrea/model"
 	"andrea/pipeline"
 )
 
-func readStory(t *testing.T, path string) []string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+// workerTeller plays a worker. "work" takes what the engine shall do next; its
+// results are events of their own. Messages come under the membership of the newest
+// welcome unless the event says generation=, ticket=.
+type workerTeller struct {
+	machine *pipeline.Worker
+	newest  pipeline.Membership
 }
 
-// workerTeller plays a worker. "work" takes what the engine shall do next; its
-// results are events of their own.
-type workerTeller struct{ machine *pipeline.Worker }
+func newWorkerTeller() *workerTeller {
+	return &workerTeller{machine: pipeline.NewWorker("plain-fp32-n1", "a test"), newest: pipeline.Membership{Generation: 1}}
+}
 
 func (w *workerTeller) event(words []string) ([]string, error) {
 	words, args := argumentsOf(words)
@@ -38,9 +36,7 @@ func (w *workerTeller) event(words []string) ([]string, error) {
 	}
 	event, err := workerResult(words[0], args)
 	if errors.Is(err, errUnknownEvent) {
-		var m pipeline.Message
-		m, err = commandOf(words[0], step, args)
-		event = pipeline.Received{Message: m}
+		event, err = w.received(words[0], step, args)
 	}
 	if err != nil {
 		return nil, err
@@ -48,23 +44,48 @@ func (w *workerTeller) event(words []string) ([]string, error) {
 	return w.show(w.machine.Handle(event)), nil
 }
 
-// workerResult makes the result of an effect.
+// received is a message under its membership, or the news that none comes.
+func (w *workerTeller) received(name string, step int64, args arguments) (pipeline.WorkerEvent, error) {
+	ticket := w.newest.Ticket
+	if name == "welcome" && ticket == 0 {
+		ticket = 1
+	}
+	under := pipeline.Membership{Generation: uint64(args.number("generation", int64(w.newest.Generation))), Ticket: args.number("ticket", ticket)}
+	if name == "unheard" {
+		return pipeline.Unheard{Membership: under}, nil
+	}
+	m, err := commandOf(name, step, args)
+	if _, welcome := m.(pipeline.Welcome); welcome {
+		w.newest = under
+	}
+	return pipeline.Received{Membership: under, Message: m}, err
+}
+
+// workerResult makes the result of an effect, or a wish of the operator's.
 func workerResult(name string, args arguments) (pipeline.WorkerEvent, error) {
 	switch name {
+	case "opened":
+		return pipeline.EngineOpened{Buckets: int(args.number("buckets", 1))}, nil
 	case "loaded":
-		return pipeline.StateLoaded{Digest: named(args["digest"])}, nil
+		return pipeline.BucketLoaded{Digest: named(args["digest"])}, nil
 	case "accumulated":
-		return pipeline.Accumulated{Loss: model.Loss{Sum: float64(args.number("loss", 2)), Tokens: 2}, TokenDigest: named("t")}, nil
+		return pipeline.Accumulated{Loss: model.Loss{Sum: float64(args.number("loss", 2)), Tokens: 2}, TokenDigest: named("t"), Seconds: 0.25}, nil
 	case "measured":
 		return pipeline.Measured{StateDigest: named(args["state"]), GradDigest: named(args["grad"]), SumSquares: []pipeline.Float{256}}, nil
+	case "root-pulled":
+		return pipeline.RootPulled{Digest: named(args["digest"])}, nil
 	case "updated":
 		return pipeline.Updated{Digest: named(args["digest"])}, nil
 	case "window-done":
 		return pipeline.WindowEvaluated{Loss: model.Loss{Sum: 3, Tokens: 2}}, nil
 	case "copy-done":
 		return pipeline.SnapshotCopied{}, nil
+	case "transfer-failed":
+		return pipeline.TransferFailed{Err: errors.New("no responders")}, nil
 	case "work-failed":
 		return pipeline.WorkFailed{Err: errors.New("the device is gone")}, nil
+	case "leave":
+		return pipeline.LeaveRequested{Reason: "SIGTERM"}, nil
 	}
 	return nil, errUnknownEvent
 }
@@ -72,12 +93,20 @@ func workerResult(name string, args arguments) (pipeline.WorkerEvent, error) {
 // commandOf makes a coordinator's message.
 func commandOf(name string, step int64, args arguments) (pipeline.Message, error) {
 	switch name {
-	case "welcome":
-		return pipeline.Welcome{Job: jobText(args.text("job", "resolved")), Step: step, Stored: args.text("digest", "none") != "none", Digest: named(args.text("digest", "none"))}, nil
+	case "welcome": // welcome 5 [digest=s5] [from=a,b | stored=yes] [job=]
+		m := pipeline.Welcome{Job: jobText(args.text("job", "resolved")), Step: step, Digest: named(args.text("digest", "none")), Stored: args["stored"] == "yes"}
+		for _, h := range args.list("from") {
+			m.Holders = append(m.Holders, pipeline.WorkerID(h))
+		}
+		return m, nil
+	case "wait":
+		return pipeline.Wait{Reason: "the next step has to be confirmed first"}, nil
+	case "rejoin":
+		return pipeline.Rejoin{Reason: "the coordinator had lost it"}, nil
 	case "refuse":
 		return pipeline.Refuse{Reason: "no room"}, nil
 	case "lease":
-		return pipeline.Lease{Step: step, Lo: int(args.number("lo", 0)), Hi: int(args.number("hi", 2))}, nil
+		return pipeline.Lease{Step: step, Round: int(args.number("round", 1)), Lo: int(args.number("lo", 0)), Hi: int(args.number("hi", 2))}, nil
 	case "cancel":
 		return pipeline.Cancel{Step: step}, nil
 	case "commit":
@@ -107,6 +136,8 @@ func jobText(kind string) string {
 		return strings.Replace(full, "microbatch: 1", "microbatch: 0", 1)
 	case "huge":
 		return strings.Replace(full, "lanes: 2", "lanes: 4611686018427387904", 1)
+	case "other":
+		return strings.Replace(full, "steps: 2", "steps: 3", 1)
 	case "garbage":
 		return "{"
 	}
@@ -124,9 +155,14 @@ func (w *workerTeller) show(effects []pipeline.WorkerEffect) (lines []string) {
 func workerLine(effect pipeline.WorkerEffect) string {
 	switch e := effect.(type) {
 	case pipeline.Reply:
-		return "reply: " + message(e.Message)
+		if e.Membership == (pipeline.Membership{}) {
+			return "to any coordinator: " + message(e.Message)
+		}
+		return fmt.Sprintf("under ticket %d of generation %d: %s", e.Membership.Ticket, e.Membership.Generation, message(e.Message))
 	case pipeline.OpenEngine:
-		return fmt.Sprintf("open an engine with state %d, stored %v, for job %s", e.Step, e.Stored, e.Job.Name)
+		return "open an engine for job " + e.Job.Name
+	case pipeline.LoadBucket:
+		return fmt.Sprintf("load bucket %d of state %d, %s", e.Bucket, e.Step, source(e.Step, e.Holders, e.Stored))
 	case pipeline.Zero:
 		return fmt.Sprintf("zero slot %d", e.Slot)
 	case pipeline.Accumulate:
@@ -134,9 +170,13 @@ func workerLine(effect pipeline.WorkerEffect) string {
 	case pipeline.Fold:
 		return fmt.Sprintf("fold slot %d into slot %d", e.Src, e.Dst)
 	case pipeline.Measure:
-		return "measure"
+		return fmt.Sprintf("measure slot %d, squares %v: lanes [%d, %d) of step %d", e.Slot, e.SumSquares, e.Lo, e.Hi, e.Step)
+	case pipeline.PullRoot:
+		return fmt.Sprintf("pull the root of step %d", e.Step)
 	case pipeline.Update:
-		return fmt.Sprintf("update with scale %v, lr %v", e.Scale, e.Hyper.LR)
+		return fmt.Sprintf("update to state %d with scale %v, lr %v", e.Step, e.Scale, e.Hyper.LR)
+	case pipeline.Keep:
+		return fmt.Sprintf("keep the state as state %d", e.Step)
 	case pipeline.EvalWindow:
 		return fmt.Sprintf("evaluate window %d", e.Window)
 	case pipeline.TakeSnapshot:

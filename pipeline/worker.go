@@ -6,139 +6,53 @@ import (
 	"andrea/model"
 )
 
-// WorkerEvent is what happens to a worker: a message of the coordinator, or the
-// result of an effect.
-type WorkerEvent interface{ isWorkerEvent() }
-
-// Received is a message of the coordinator.
-type Received struct{ Message Message }
-
-// StateLoaded is the result of LoadState.
-type StateLoaded struct{ Digest model.Digest }
-
-// Accumulated is the result of Accumulate.
-type Accumulated struct {
-	Loss        model.Loss
-	TokenDigest model.Digest // of the microbatch, at its place in the lane
+// Membership names one admission of a worker to a run: by which coordinator, and the
+// how manieth of that coordinator. All messages between the two carry it, so that what
+// was sent under another one is known to be out of date.
+type Membership struct {
+	Generation uint64 // of the coordinator; 0: none
+	Ticket     int64  // counts admissions, from 1
 }
 
-// Measured is the result of Measure.
-type Measured struct {
-	StateDigest model.Digest
-	GradDigest  model.Digest
-	SumSquares  []Float
+// Follows reports that m was given after o.
+func (m Membership) Follows(o Membership) bool {
+	return m.Generation > o.Generation || m.Generation == o.Generation && m.Ticket > o.Ticket
 }
 
-// RootPulled is the result of PullRoot.
-type RootPulled struct{ Digest model.Digest }
-
-// Updated is the result of Update.
-type Updated struct{ Digest model.Digest }
-
-// WindowEvaluated is the result of EvalWindow.
-type WindowEvaluated struct{ Loss model.Loss }
-
-// SnapshotCopied is the result of TakeSnapshot.
-type SnapshotCopied struct{}
-
-// WorkFailed is the result of any effect that could not be done.
-type WorkFailed struct{ Err error }
-
-func (Received) isWorkerEvent()        {}
-func (StateLoaded) isWorkerEvent()     {}
-func (Accumulated) isWorkerEvent()     {}
-func (Measured) isWorkerEvent()        {}
-func (RootPulled) isWorkerEvent()      {}
-func (Updated) isWorkerEvent()         {}
-func (WindowEvaluated) isWorkerEvent() {}
-func (SnapshotCopied) isWorkerEvent()  {}
-func (WorkFailed) isWorkerEvent()      {}
-
-// WorkerEffect is what a worker wants done. Handle and Tick return Reply and Leave;
-// Work returns the others, of which all but Zero and Fold come back as an event, or
-// as WorkFailed.
-type WorkerEffect interface{ isWorkerEffect() }
-
-// Reply sends a message to the coordinator.
-type Reply struct{ Message Message }
-
-// OpenEngine allocates an engine for the job and loads state Step into it: from the
-// coordinator when it is Stored there, else from the seed. It comes back as
-// StateLoaded.
-type OpenEngine struct {
-	Job    JobSpec
-	Step   int64
-	Stored bool
-}
-
-// Zero sets a gradient slot to +0.
-type Zero struct{ Slot int }
-
-// Accumulate fetches the tokens of one microbatch and adds its gradient to a slot.
-type Accumulate struct {
-	Slot       int
-	Step       int64
-	Lane       int
-	Microbatch int
-}
-
-// Fold adds slot Src to slot Dst.
-type Fold struct{ Dst, Src int }
-
-// Measure takes the digests of the state and of slot 0, and, with SumSquares, the
-// latter's sums of squares.
-type Measure struct{ SumSquares bool }
-
-// PullRoot replaces slot 0 by the root of Step, which the coordinator has summed.
-type PullRoot struct{ Step int64 }
-
-// Update applies the root in slot 0.
-type Update struct {
-	Scale float32
-	Hyper model.Hyper
-}
-
-// EvalWindow fetches validation window Window, a number in the evaluation's order,
-// and computes its loss.
-type EvalWindow struct{ Window int }
-
-// TakeSnapshot copies the state for a checkpoint.
-type TakeSnapshot struct{ Step int64 }
-
-// Leave ends the worker: Err is nil when the run ended as it should.
-type Leave struct{ Err error }
-
-func (Reply) isWorkerEffect()        {}
-func (OpenEngine) isWorkerEffect()   {}
-func (Zero) isWorkerEffect()         {}
-func (Accumulate) isWorkerEffect()   {}
-func (Fold) isWorkerEffect()         {}
-func (Measure) isWorkerEffect()      {}
-func (PullRoot) isWorkerEffect()     {}
-func (Update) isWorkerEffect()       {}
-func (EvalWindow) isWorkerEffect()   {}
-func (TakeSnapshot) isWorkerEffect() {}
-func (Leave) isWorkerEffect()        {}
+// helloTicks is how often a worker that was told to wait asks again.
+const helloTicks = 4
 
 // Worker computes leases on one replica. It has one task at a time; the coordinator
 // may repeat a message, and a finished task is answered again from memory.
+//
+// It hails until a coordinator welcomes it, then it is a member. When it hears nothing
+// of the coordinator any more it hails again and keeps its state, which the next
+// coordinator may go on from.
 //
 // Its loop is: Handle every message that has arrived, then execute what Work
 // returns and Handle the result, and so on. So a message waits for one microbatch
 // at most, and a cancelled task leaves nothing behind.
 type Worker struct {
-	hello Hello
-	job   JobSpec
+	hello   Hello
+	job     JobSpec
+	jobText string // as it was welcomed with
+
+	membership Membership // the newest
+	over       bool       // the coordinator has ended it
+	hailing    bool       // it looks for a coordinator
+	patience   int        // ticks until the next hello
+	leaving    string     // why it wants to go; empty: it stays
 
 	microbatches int // of a lane
+	buckets      int // of the state; 0: there is no engine yet
 
-	opened bool // an engine was asked for
-	joined bool // the engine holds state step
+	holds  bool // the engine holds state step
 	step   int64
 	digest model.Digest
 
 	task     task           // nil: idle
-	answer   *Answer        // of step+1, kept until it is committed or cancelled
+	round    int            // of the leases of step+1
+	answers  []Answer       // of step+1: the contribution of answers[i] is in slot i
 	applied  Applied        // of step; the zero value before the first update
 	eval     *Evaluated     // of step
 	snapshot *SnapshotTaken // the newest
@@ -150,27 +64,7 @@ type Worker struct {
 // task is what the engine is busy with.
 type task interface{ isTask() }
 
-// leaseTask walks the microbatches of a lease's lanes in order.
-type leaseTask struct {
-	lease      Lease
-	stack      int // slots in use below the lane's
-	microbatch int
-	lanes      []LaneResult
-	current    LaneResult
-}
-
-// commitTask waits for an update.
-type commitTask struct{ commit Commit }
-
-// evalTask walks the validation windows.
-type evalTask struct {
-	eval Eval
-	done Evaluated
-}
-
-// snapshotTask waits for a copy.
-type snapshotTask struct{ step int64 }
-
+func (*loadTask) isTask()     {}
 func (*leaseTask) isTask()    {}
 func (*commitTask) isTask()   {}
 func (*evalTask) isTask()     {}
@@ -178,15 +72,44 @@ func (*snapshotTask) isTask() {}
 
 // NewWorker returns a worker that says hello with its first tick.
 func NewWorker(class, device string) *Worker {
-	return &Worker{hello: Hello{Protocol: Protocol, Class: class, Device: device}}
+	return &Worker{hello: Hello{Protocol: Protocol, Class: class, Device: device}, hailing: true}
 }
 
-// Tick repeats the hello until the worker is welcomed.
+// Membership is the one that the worker works under, or had last.
+func (w *Worker) Membership() Membership { return w.membership }
+
+// Hailing reports that the worker looks for a coordinator.
+func (w *Worker) Hailing() bool { return w.hailing }
+
+// Tick repeats what the coordinator may have missed: the hello until the worker is
+// welcomed, and that it wants to leave.
 func (w *Worker) Tick() []WorkerEffect {
-	if w.opened || w.left {
+	switch {
+	case w.left:
 		return nil
+	case w.hailing:
+		if w.patience--; w.patience >= 0 {
+			return nil
+		}
+		w.patience = 0
+		return []WorkerEffect{Reply{Message: w.hail()}}
+	case w.leaving != "":
+		return w.reply(Leaving{w.leaving})
 	}
-	return []WorkerEffect{Reply{w.hello}}
+	return nil
+}
+
+// hail is the hello with what the worker holds now.
+func (w *Worker) hail() Hello {
+	h := w.hello
+	h.Holds, h.Step, h.Digest = w.holds, w.step, w.digest
+	h.Generation, h.Ticket = w.membership.Generation, w.membership.Ticket
+	return h
+}
+
+// reply answers under the present membership.
+func (w *Worker) reply(m Message) []WorkerEffect {
+	return []WorkerEffect{Reply{Membership: w.membership, Message: m}}
 }
 
 // Handle takes one event.
@@ -196,9 +119,17 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 	}
 	switch e := event.(type) {
 	case Received:
-		return w.receive(e.Message)
-	case StateLoaded:
-		return w.stateLoaded(e)
+		return w.receive(e)
+	case Unheard:
+		if e.Membership == w.membership {
+			return w.hailAgain()
+		}
+	case LeaveRequested:
+		return w.leaveRequested(e)
+	case EngineOpened:
+		return w.engineOpened(e)
+	case BucketLoaded:
+		return w.bucketLoaded(e)
 	case Accumulated:
 		return w.accumulated(e)
 	case Measured:
@@ -211,6 +142,8 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 		return w.windowEvaluated(e)
 	case SnapshotCopied:
 		return w.snapshotCopied()
+	case TransferFailed:
+		return w.hailAgain() // the coordinator knows who is there now
 	case WorkFailed:
 		return w.fail(e.Err)
 	}
@@ -230,26 +163,62 @@ func (w *Worker) do(effects ...WorkerEffect) []WorkerEffect {
 	return nil
 }
 
-// fail tells the coordinator and leaves.
-func (w *Worker) fail(err error) []WorkerEffect {
-	w.left, w.work = true, nil
-	return []WorkerEffect{Reply{Failed{Reason: err.Error()}}, Leave{Err: err}}
+// drop forgets the task and what was answered, not the state.
+func (w *Worker) drop() {
+	w.task, w.work, w.answers, w.round = nil, nil, nil, 0
 }
 
-func (w *Worker) receive(m Message) []WorkerEffect {
-	switch m := m.(type) {
-	case Welcome:
-		return w.welcomed(m)
-	case Refuse:
-		w.left, w.work = true, nil
-		return []WorkerEffect{Leave{Err: fmt.Errorf("joining the run: the coordinator refused: %s", m.Reason)}}
+// hailAgain looks for a coordinator, from the next tick on. A worker that wants to go
+// needs none.
+func (w *Worker) hailAgain() []WorkerEffect {
+	if w.leaving != "" {
+		return w.leave(ErrLeft{w.leaving})
+	}
+	w.drop()
+	w.hailing, w.patience = true, 0
+	return nil
+}
+
+// leave ends the worker.
+func (w *Worker) leave(err error) []WorkerEffect {
+	w.left, w.work = true, nil
+	return []WorkerEffect{Leave{Err: err}}
+}
+
+// fail tells the coordinator and leaves.
+func (w *Worker) fail(err error) []WorkerEffect {
+	return append(w.reply(Failed{Reason: err.Error()}), w.leave(err)...)
+}
+
+// receive takes a message if it is of the present membership, or begins a newer one.
+func (w *Worker) receive(e Received) []WorkerEffect {
+	if welcome, ok := e.Message.(Welcome); ok {
+		return w.welcomed(e.Membership, welcome)
+	}
+	if w.hailing && e.Membership.Ticket == 0 && e.Membership.Generation >= w.membership.Generation {
+		return w.turnedAway(e.Message)
+	}
+	if e.Membership != w.membership || e.Membership.Ticket == 0 || w.over {
+		return nil
+	}
+	switch m := e.Message.(type) {
 	case Finish:
-		w.left, w.work = true, nil
-		return []WorkerEffect{Leave{Err: finishError(m)}}
+		return w.leave(finishError(m))
+	case Refuse:
+		return w.leave(fmt.Errorf("the coordinator expelled this worker: %s", m.Reason))
+	case Rejoin:
+		w.over = true
+		return w.hailAgain()
 	}
-	if !w.joined {
-		return nil // a message to a former life
+	if !w.holds {
+		return nil // it came before the state
 	}
+	w.hailing = false // the coordinator is there after all
+	return w.command(e.Message)
+}
+
+// command takes what a member is asked to do.
+func (w *Worker) command(m Message) []WorkerEffect {
 	switch m := m.(type) {
 	case Lease:
 		return w.lease(m)
@@ -265,222 +234,43 @@ func (w *Worker) receive(m Message) []WorkerEffect {
 	return nil
 }
 
+// turnedAway takes the answer to a hello that is no welcome.
+func (w *Worker) turnedAway(m Message) []WorkerEffect {
+	switch m := m.(type) {
+	case Refuse:
+		return w.leave(fmt.Errorf("joining the run: the coordinator refused: %s", m.Reason))
+	case Finish:
+		return w.leave(finishError(m))
+	case Wait:
+		w.patience = helloTicks
+	}
+	return nil
+}
+
+// leaveRequested takes its leave of the coordinator, or goes at once when there is none.
+func (w *Worker) leaveRequested(e LeaveRequested) []WorkerEffect {
+	w.leaving = e.Reason
+	if w.hailing {
+		return w.leave(ErrLeft{e.Reason})
+	}
+	return w.reply(Leaving{e.Reason})
+}
+
 // ErrStopped is why a worker leaves a run that ended before its last step.
 type ErrStopped struct{ Reason string }
 
 // Error implements error.
 func (e ErrStopped) Error() string { return "the run ended early: " + e.Reason }
 
+// ErrLeft is why a worker leaves a run that goes on without it.
+type ErrLeft struct{ Reason string }
+
+// Error implements error.
+func (e ErrLeft) Error() string { return "the worker left the run: " + e.Reason }
+
 func finishError(m Finish) error {
 	if m.Complete {
 		return nil
 	}
 	return ErrStopped{m.Reason}
-}
-
-func (w *Worker) welcomed(m Welcome) []WorkerEffect {
-	if w.joined {
-		return []WorkerEffect{Reply{Joined{w.step, w.digest}}}
-	}
-	if w.opened {
-		return nil // still loading
-	}
-	job, err := ParseJobSpec([]byte(m.Job))
-	if err != nil {
-		return w.fail(fmt.Errorf("joining the run: its job spec cannot be read: %w", err))
-	}
-	if w.microbatches, err = job.microbatchesPerLane(); err != nil {
-		return w.fail(fmt.Errorf("joining the run: %w", err))
-	}
-	w.job, w.opened, w.step, w.digest = job, true, m.Step, m.Digest
-	return w.do(OpenEngine{Job: job, Step: m.Step, Stored: m.Stored})
-}
-
-func (w *Worker) stateLoaded(e StateLoaded) []WorkerEffect {
-	if known := w.digest != (model.Digest{}); known && w.digest != e.Digest {
-		return w.fail(fmt.Errorf("loading state %d: its digest is %s: the coordinator said %s: the transfer or the checkpoint is damaged", w.step, e.Digest, w.digest))
-	}
-	w.digest, w.joined = e.Digest, true
-	return []WorkerEffect{Reply{Joined{w.step, w.digest}}}
-}
-
-// lease starts a lease, or answers it again.
-func (w *Worker) lease(m Lease) []WorkerEffect {
-	if w.answer != nil && w.answer.Step == m.Step && w.answer.Lo == m.Lo && w.answer.Hi == m.Hi {
-		return []WorkerEffect{Reply{*w.answer}}
-	}
-	if w.task != nil || m.Step != w.step+1 || !m.subtree(w.job.Batch.Lanes) {
-		return nil // busy with it already, or out of place
-	}
-	t := &leaseTask{lease: m}
-	w.task = t
-	return w.do(Zero{0}, t.next())
-}
-
-// subtree reports that the lease is a whole subtree of the reduction tree over lanes:
-// an aligned range whose size is a power of two. The lanes of any other have no sum.
-func (m Lease) subtree(lanes int) bool {
-	size := m.Hi - m.Lo
-	return m.Lo >= 0 && m.Lo < m.Hi && m.Hi <= lanes && size&(size-1) == 0 && m.Lo%size == 0
-}
-
-// whole reports that the lease is the whole tree: its contribution is the root.
-func (m Lease) whole(lanes int) bool { return m.Lo == 0 && m.Hi == lanes }
-
-// slot is where the current lane accumulates.
-func (t *leaseTask) slot() int { return t.stack }
-
-// lane is the number of the current lane.
-func (t *leaseTask) lane() int { return t.lease.Lo + len(t.lanes) }
-
-func (t *leaseTask) next() WorkerEffect {
-	return Accumulate{Slot: t.slot(), Step: t.lease.Step, Lane: t.lane(), Microbatch: t.microbatch}
-}
-
-func (w *Worker) accumulated(e Accumulated) []WorkerEffect {
-	t, ok := w.task.(*leaseTask)
-	if !ok {
-		return nil
-	}
-	t.current.LossSum += Float(e.Loss.Sum)
-	t.current.Tokens += e.Loss.Tokens
-	t.current.TokenDigest = t.current.TokenDigest.Add(e.TokenDigest)
-	t.microbatch++
-	if t.microbatch < w.microbatches {
-		return w.do(t.next())
-	}
-	return w.do(t.laneDone(w.job.Batch.Lanes)...)
-}
-
-// laneDone folds the finished lane into the tree: a binary counter of slots, in
-// which slot i holds a complete subtree to the left of slot i+1's.
-func (t *leaseTask) laneDone(lanes int) (effects []WorkerEffect) {
-	t.lanes = append(t.lanes, t.current)
-	t.current, t.microbatch = LaneResult{}, 0
-	t.stack++
-	for n := len(t.lanes); n%2 == 0; n /= 2 {
-		t.stack--
-		effects = append(effects, Fold{Dst: t.stack - 1, Src: t.stack})
-	}
-	if t.lane() == t.lease.Hi {
-		return append(effects, Measure{SumSquares: t.lease.whole(lanes)})
-	}
-	return append(effects, Zero{t.slot()}, t.next())
-}
-
-func (w *Worker) measured(e Measured) []WorkerEffect {
-	t, ok := w.task.(*leaseTask)
-	if !ok {
-		return nil
-	}
-	w.task = nil
-	w.answer = &Answer{
-		Step: t.lease.Step, Lo: t.lease.Lo, Hi: t.lease.Hi, Lanes: t.lanes,
-		StateDigest: e.StateDigest, GradDigest: e.GradDigest, SumSquares: e.SumSquares,
-	}
-	return []WorkerEffect{Reply{*w.answer}}
-}
-
-// cancel forgets the lease of a step, running or answered.
-func (w *Worker) cancel(m Cancel) {
-	if t, ok := w.task.(*leaseTask); ok && t.lease.Step == m.Step {
-		w.task, w.work = nil, nil
-	}
-	if w.answer != nil && w.answer.Step == m.Step {
-		w.answer = nil
-	}
-}
-
-// commit applies an intent, or reports again that it did.
-func (w *Worker) commit(m Commit) []WorkerEffect {
-	if m.Step == w.step && w.applied.Step == m.Step {
-		return []WorkerEffect{Reply{w.applied}}
-	}
-	if w.task != nil || m.Step != w.step+1 {
-		return nil
-	}
-	a := w.answer
-	root := a != nil && a.Step == m.Step && a.Lo == 0 && a.Hi == w.job.Batch.Lanes
-	if root && a.GradDigest != m.RootDigest {
-		return w.fail(fmt.Errorf("applying step %d: the root with digest %s is not held here", m.Step, m.RootDigest))
-	}
-	w.task = &commitTask{m}
-	switch {
-	case m.Action == ActionSkip:
-		return w.updated(Updated{w.digest})
-	case root:
-		return w.do(Update{Scale: m.Scale, Hyper: m.Hyper})
-	}
-	return w.do(PullRoot{m.Step})
-}
-
-// rootPulled applies the root if it is the one that was committed.
-func (w *Worker) rootPulled(e RootPulled) []WorkerEffect {
-	t, ok := w.task.(*commitTask)
-	if !ok {
-		return nil
-	}
-	if e.Digest != t.commit.RootDigest {
-		return w.fail(fmt.Errorf("applying step %d: the root that was pulled has digest %s: the committed one has %s", t.commit.Step, e.Digest, t.commit.RootDigest))
-	}
-	return w.do(Update{Scale: t.commit.Scale, Hyper: t.commit.Hyper})
-}
-
-func (w *Worker) updated(e Updated) []WorkerEffect {
-	t, ok := w.task.(*commitTask)
-	if !ok {
-		return nil
-	}
-	w.task, w.answer, w.eval = nil, nil, nil
-	w.step, w.digest = t.commit.Step, e.Digest
-	w.applied = Applied{Step: w.step, Digest: w.digest}
-	return []WorkerEffect{Reply{w.applied}}
-}
-
-func (w *Worker) evaluate(m Eval) []WorkerEffect {
-	if w.eval != nil && w.eval.Step == m.Step && w.eval.Lo == m.Lo && w.eval.Hi == m.Hi {
-		return []WorkerEffect{Reply{*w.eval}}
-	}
-	if t, busy := w.task.(*evalTask); busy && t.eval != m {
-		w.task, w.work = nil, nil // asked for other windows since
-	}
-	if w.task != nil || m.Step != w.step || m.Lo < 0 || m.Lo >= m.Hi || m.Hi > w.job.Eval.Windows {
-		return nil
-	}
-	w.task = &evalTask{eval: m, done: Evaluated{Step: m.Step, Lo: m.Lo, Hi: m.Hi}}
-	return w.do(EvalWindow{m.Lo})
-}
-
-func (w *Worker) windowEvaluated(e WindowEvaluated) []WorkerEffect {
-	t, ok := w.task.(*evalTask)
-	if !ok {
-		return nil
-	}
-	t.done.Sums = append(t.done.Sums, Float(e.Loss.Sum))
-	t.done.Tokens += e.Loss.Tokens
-	if next := t.eval.Lo + len(t.done.Sums); next < t.eval.Hi {
-		return w.do(EvalWindow{next})
-	}
-	w.task, w.eval = nil, &t.done
-	return []WorkerEffect{Reply{*w.eval}}
-}
-
-func (w *Worker) takeSnapshot(m Snapshot) []WorkerEffect {
-	if w.snapshot != nil && w.snapshot.Step == m.Step {
-		return []WorkerEffect{Reply{*w.snapshot}}
-	}
-	if w.task != nil || m.Step != w.step {
-		return nil
-	}
-	w.task = &snapshotTask{m.Step}
-	return w.do(TakeSnapshot(m))
-}
-
-func (w *Worker) snapshotCopied() []WorkerEffect {
-	t, ok := w.task.(*snapshotTask)
-	if !ok {
-		return nil
-	}
-	w.task, w.snapshot = nil, &SnapshotTaken{Step: t.step, Digest: w.digest}
-	return []WorkerEffect{Reply{*w.snapshot}}
 }

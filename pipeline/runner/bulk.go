@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"andrea/model"
@@ -15,9 +16,15 @@ import (
 const (
 	pullTimeout  = 10 * time.Second // of one try
 	pullPatience = 15 * time.Second // no try begins later than this after the first
+	pullNobody   = 3 * time.Second  // nor than this while nobody is there to answer
 	pullStep     = 200 * time.Millisecond
 	pullLongest  = time.Second // between two tries
 )
+
+// pullWindow is how many chunks of one bucket are asked for at once: 8 MiB of a 2^20
+// element bucket's parts are under way, which hides the round trips and stays far below
+// what makes a NATS server cut a slow receiver off.
+const pullWindow = 16
 
 // pull asks for bulk data and decodes it, until it arrives whole, it is known that asking
 // again does not help, or the other side has had time enough to come back. decode may keep
@@ -28,7 +35,11 @@ func pull(ctx context.Context, bus transport.Bus, subject string, request []byte
 		if err = pullOnce(ctx, bus, subject, request, decode); err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || final(err) || time.Since(began)+pause > pullPatience || wait(ctx, pause) != nil {
+		patience := pullPatience
+		if errors.Is(err, transport.ErrNoResponders) {
+			patience = pullNobody
+		}
+		if ctx.Err() != nil || final(err) || time.Since(began)+pause > patience || wait(ctx, pause) != nil {
 			return fmt.Errorf("asking %s for %s: %w", subject, request, err)
 		}
 	}
@@ -85,31 +96,60 @@ func (s state) cut(n int) state {
 	return s
 }
 
-// pullBucket fills s with one bucket of a state, chunk by chunk.
-func pullBucket(ctx context.Context, bus transport.Bus, subject string, step int64, bucket int, s state) error {
-	for part, dst := range s {
-		if err := pullPart(ctx, bus, subject, step, bucket, part, dst); err != nil {
-			return err
-		}
-	}
-	return nil
+// chunk is a piece of a bucket and the request for it.
+type chunk struct {
+	request []byte
+	dst     []float32
 }
 
-// pullPart fills dst with one part of a bucket.
-func pullPart(ctx context.Context, bus transport.Bus, subject string, step int64, bucket, part int, dst []float32) error {
+// chunksOf cuts dst into chunks.
+func chunksOf[R wire.Request](dst []float32, request func(offset int) R) (chunks []chunk) {
 	for offset := 0; offset < len(dst); offset += wire.ChunkElements {
-		chunk := dst[offset:min(offset+wire.ChunkElements, len(dst))]
-		request := wire.EncodeRequest(wire.StateRequest{Step: step, Bucket: bucket, Part: part, Offset: offset})
-		err := pull(ctx, bus, subject, request, func(payload []byte) error { return wire.Floats(chunk, payload) })
-		if err != nil {
-			return err
-		}
+		end := min(offset+wire.ChunkElements, len(dst))
+		chunks = append(chunks, chunk{wire.EncodeRequest(request(offset)), dst[offset:end]})
 	}
-	return nil
+	return chunks
 }
 
-// stateSource gives one bucket of a state, or of a gradient as its part 0; the slices
-// are valid until the next call.
+// pullBucket fills s with one bucket of a state.
+func pullBucket(ctx context.Context, bus transport.Bus, subject string, step int64, bucket int, s state) error {
+	var chunks []chunk
+	for part, dst := range s {
+		chunks = append(chunks, chunksOf(dst, func(offset int) wire.StateRequest {
+			return wire.StateRequest{Step: step, Bucket: bucket, Part: part, Offset: offset}
+		})...)
+	}
+	return pullChunks(ctx, bus, subject, chunks)
+}
+
+// pullGrad fills dst with one bucket of the gradient of a step, summed over lanes.
+func pullGrad(ctx context.Context, bus transport.Bus, subject string, step int64, lo, hi, bucket int, dst []float32) error {
+	return pullChunks(ctx, bus, subject, chunksOf(dst, func(offset int) wire.GradRequest {
+		return wire.GradRequest{Step: step, Lo: lo, Hi: hi, Bucket: bucket, Offset: offset}
+	}))
+}
+
+// pullChunks pulls all chunks, some at once, and returns the first error.
+func pullChunks(ctx context.Context, bus transport.Bus, subject string, chunks []chunk) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	window := make(chan struct{}, pullWindow)
+	var group sync.WaitGroup
+	for _, c := range chunks {
+		window <- struct{}{}
+		group.Go(func() {
+			defer func() { <-window }()
+			err := pull(ctx, bus, subject, c.request, func(payload []byte) error { return wire.Floats(c.dst, payload) })
+			if err != nil {
+				stop(err) // the first one counts
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// stateSource gives one bucket of a state; the slices are valid until the next call.
 type stateSource func(step int64, bucket int) (state, error)
 
 // serveState answers requests for a state from source.
@@ -132,12 +172,43 @@ func stateChunk(request []byte, buckets int, source stateSource) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	elements := s[r.Part]
-	if r.Offset < 0 || r.Offset >= len(elements) {
-		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", r.Bucket, r.Offset, len(elements))
+	return cutChunk(s[r.Part], r.Bucket, r.Offset)
+}
+
+// gradSource gives one bucket of the gradient of a step, summed over lanes; the slice is
+// valid until the next call.
+type gradSource func(r wire.GradRequest) ([]float32, error)
+
+// serveGrad answers requests for a gradient from source.
+func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
+	return bus.Subscribe(subject, func(m transport.Message) {
+		payload, err := gradChunk(m.Data, buckets, source)
+		respond(m, payload, err)
+	})
+}
+
+func gradChunk(request []byte, buckets int, source gradSource) ([]byte, error) {
+	r, err := wire.DecodeRequest[wire.GradRequest](request)
+	if err != nil {
+		return nil, err
 	}
-	chunk := elements[r.Offset:min(r.Offset+wire.ChunkElements, len(elements))]
-	return wire.AppendFloats(make([]byte, 0, 4*len(chunk)), chunk), nil
+	if r.Bucket < 0 || r.Bucket >= buckets {
+		return nil, fmt.Errorf("there is no bucket %d: the gradient has %d", r.Bucket, buckets)
+	}
+	elements, err := source(r)
+	if err != nil {
+		return nil, err
+	}
+	return cutChunk(elements, r.Bucket, r.Offset)
+}
+
+// cutChunk encodes the chunk of a bucket that begins at offset.
+func cutChunk(elements []float32, bucket, offset int) ([]byte, error) {
+	if offset < 0 || offset >= len(elements) {
+		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", bucket, offset, len(elements))
+	}
+	part := elements[offset:min(offset+wire.ChunkElements, len(elements))]
+	return wire.AppendFloats(make([]byte, 0, 4*len(part)), part), nil
 }
 
 // respond sends a frame. An answer that is lost is asked for again, so its error

@@ -41,7 +41,7 @@ func TestAPullIsBoundedByTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				err := pullPart(t.Context(), &replying{reply: c.reply}, "s", 1, 0, 0, make([]float32, 2))
+				err := pullGrad(t.Context(), &replying{reply: c.reply}, "s", 1, 0, 1, 0, make([]float32, 2))
 				if took := time.Since(began); err == nil || took < c.shortest || took > c.most {
 					t.Errorf("it ended after %v with %v", took, err)
 				}
@@ -68,7 +68,7 @@ func TestAPullAsksAgain(t *testing.T) {
 					return whole, nil
 				}}
 				got := make([]float32, 2)
-				if err := pullPart(t.Context(), bus, "s", 1, 0, 0, got); err != nil || !slices.Equal(got, want) {
+				if err := pullGrad(t.Context(), bus, "s", 1, 0, 1, 0, got); err != nil || !slices.Equal(got, want) {
 					t.Errorf("%v, %v after %d tries", got, err, bus.tries)
 				}
 			})
@@ -83,7 +83,7 @@ func TestAPullEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		bus := &replying{reply: func(context.Context, int) ([]byte, error) { return nil, transport.ErrNoResponders }}
 		began := time.Now()
-		err := pullPart(ctx, bus, "s", 1, 0, 0, make([]float32, 2))
+		err := pullGrad(ctx, bus, "s", 1, 0, 1, 0, make([]float32, 2))
 		if took := time.Since(began); !errors.Is(err, transport.ErrNoResponders) || took != 300*time.Millisecond {
 			t.Errorf("it ended after %v with %v", took, err)
 		}

@@ -32,8 +32,11 @@ type CoordinatorOptions struct {
 	CreatedBy  string // program and version, for manifests
 	Control    transport.Bus
 	Bulk       transport.Bus
-	Stop       <-chan string // a reason to end at the last confirmed state
-	Lost       <-chan pipeline.WorkerLost
+	Stop       <-chan string                    // a reason to end at the last confirmed state
+	Crew       <-chan pipeline.CoordinatorEvent // what is known of the workers' processes
+	// Superseded, unless nil, returns an error when a later coordinator of the run has been
+	// started; this one then ends and writes nothing more.
+	Superseded func() error
 	Notify     func(pipeline.Notice) // for people; called from the loop
 	Log        *zap.Logger
 }
@@ -46,20 +49,26 @@ type coordinator struct {
 	results  []pipeline.CoordinatorEvent // of effects, handled before the inbox
 	outcome  *pipeline.Outcome
 	lastStep time.Time // when the newest step was confirmed, or training began
+	stepped  bool      // a step was confirmed
 	board    board
 
-	root       root
-	background *background
+	root         root
+	rooms        rooms
+	cancelReduce func() // takes back the newest reduction
+	background   *background
+	lastTick     time.Time
 }
 
 // Coordinate runs a job from its start to its last step, a stop or a failure, which
 // is part of the outcome. The error is about starting: nothing was trained.
 func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
+	o.Start.Generation = o.Generation
 	c := &coordinator{
 		CoordinatorOptions: o,
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
 		background:         newBackground(),
+		cancelReduce:       func() {},
 	}
 	defer c.background.end()
 	unsubscribe, err := c.subscribe()
@@ -74,21 +83,23 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 // subscribe opens the coordinator's subjects; the function closes them again.
 func (c *coordinator) subscribe() (unsubscribe func(), err error) {
 	run := c.Plan.Spec.Name
+	stored := &storedState{layout: c.Plan.Layout, store: c.Store, reader: c.Restored, opened: c.Restored}
 	var open []transport.Subscription
 	unsubscribe = func() {
 		for _, s := range open {
 			_ = s.Unsubscribe() // the connection is closed next
 		}
+		stored.close()
 	}
 	for _, subscribe := range []func() (transport.Subscription, error){
 		func() (transport.Subscription, error) {
 			return c.Bulk.Subscribe(wire.Tokens(run, c.Generation, wire.AnyWorker), c.serveTokens)
 		},
 		func() (transport.Subscription, error) {
-			return serveState(c.Bulk, wire.State(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), c.restoredState())
+			return serveState(c.Bulk, wire.State(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), stored.bucket)
 		},
 		func() (transport.Subscription, error) {
-			return serveState(c.Bulk, wire.Root(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), c.root.bucket(c.Plan.Layout))
+			return serveGrad(c.Bulk, wire.Root(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), c.root.source(c.Plan.Layout, c.Plan.Spec.Batch.Lanes))
 		},
 		func() (transport.Subscription, error) {
 			return c.Control.Subscribe(wire.ToCoordinator(run, c.Generation, wire.AnyWorker), c.receive)
@@ -126,7 +137,7 @@ func (c *coordinator) receive(m transport.Message) {
 		_ = m.Respond(nil) // here and not in the loop, which may wait for the disk; the next one follows
 	}
 	select {
-	case c.inbox <- pipeline.FromWorker{Worker: msg.Worker, Incarnation: msg.Incarnation, Message: msg.Message}:
+	case c.inbox <- pipeline.FromWorker{Worker: msg.Worker, Incarnation: msg.Incarnation, Ticket: msg.Ticket, Message: msg.Message}:
 	default:
 		c.Log.Warn("message dropped: the inbox is full", zap.String("subject", m.Subject))
 	}
@@ -149,12 +160,41 @@ func (c *coordinator) loop() {
 			c.execute(c.machine.Handle(event))
 		case reason := <-c.Stop:
 			c.execute(c.machine.Handle(pipeline.StopRequested{Reason: reason}))
-		case lost := <-c.Lost:
-			c.execute(c.machine.Handle(lost))
+		case event := <-c.Crew:
+			c.execute(c.machine.Handle(event))
 		case <-ticker.C:
-			c.execute(c.machine.Tick())
+			c.tick()
 		}
 	}
+}
+
+// pausedAfter is how long a loop may go without a tick before it counts as paused: the
+// process was stopped, or waited for a slow disk, and heard nobody.
+const pausedAfter = 3 * tickInterval
+
+// tick passes time.
+func (c *coordinator) tick() {
+	if now := time.Now(); now.Sub(c.lastTick) > pausedAfter && !c.lastTick.IsZero() {
+		c.lastTick = now
+		c.execute(c.machine.Handle(pipeline.Paused{}))
+	}
+	c.lastTick = time.Now()
+	if c.superseded() {
+		return
+	}
+	c.execute(c.machine.Tick())
+}
+
+// superseded ends the run here when it has a later coordinator.
+func (c *coordinator) superseded() bool {
+	if c.Superseded == nil {
+		return false
+	}
+	err := c.Superseded()
+	if err != nil {
+		c.results = append(c.results, pipeline.DiskFailed{Err: err})
+	}
+	return err != nil
 }
 
 // execute does what the state machine wants, in order.
@@ -165,6 +205,8 @@ func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
 			c.send(e)
 		case pipeline.Reduce:
 			c.startReduce(e)
+		case pipeline.CancelReduce:
+			c.cancelReduce()
 		case pipeline.WriteIntent:
 			c.writeIntent(e)
 		case pipeline.WriteCommit:
@@ -181,7 +223,7 @@ func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
 
 // send publishes a message. If it is lost the state machine repeats it.
 func (c *coordinator) send(e pipeline.Send) {
-	data, err := wire.EncodeControl(wire.Control{Generation: c.Generation, Worker: e.Worker, Incarnation: e.Incarnation, Message: e.Message})
+	data, err := wire.EncodeControl(wire.Control{Generation: c.Generation, Worker: e.Worker, Incarnation: e.Incarnation, Ticket: e.Ticket, Message: e.Message})
 	if err == nil {
 		err = c.Control.Publish(wire.ToWorker(c.Plan.Spec.Name, e.Worker), data)
 	}
@@ -191,6 +233,9 @@ func (c *coordinator) send(e pipeline.Send) {
 }
 
 func (c *coordinator) writeIntent(e pipeline.WriteIntent) {
+	if c.superseded() {
+		return
+	}
 	if err := c.Journal.WriteIntent(e.Intent); err != nil {
 		c.results = append(c.results, pipeline.DiskFailed{Err: err})
 		return
@@ -213,10 +258,16 @@ func (c *coordinator) writeCommit(e pipeline.WriteCommit) {
 func (c *coordinator) announce(n pipeline.Notice) {
 	switch n := n.(type) {
 	case pipeline.WorkerJoined:
-		c.lastStep = time.Now()
+		if !c.stepped {
+			c.lastStep = time.Now() // training begins with the last of the first ones
+		}
 		c.Log.Info("worker joined", zap.String("worker", string(n.Worker)), zap.String("device", n.Device), zap.Int64("step", n.Step))
+	case pipeline.WorkerLeft:
+		c.Log.Warn("worker left", zap.String("worker", string(n.Worker)), zap.String("reason", n.Reason), zap.Bool("expelled", n.Expelled))
+	case pipeline.StateChosen:
+		c.Log.Info("going on", zap.Int64("step", n.Step), zap.Int("holders", n.Holders))
 	case pipeline.StepDone:
-		c.lastStep = time.Now()
+		c.lastStep, c.stepped = time.Now(), true
 		c.logStep(n)
 	case pipeline.WorkerRefused:
 		c.Log.Warn("worker refused", zap.String("worker", string(n.Worker)), zap.String("reason", n.Reason))

@@ -8,38 +8,61 @@ import (
 	"andrea/pipeline/wire"
 )
 
-// serveGrads lets the coordinator pull the contribution of this worker's lease. A
+// serveGrads lets the coordinator pull the contributions of this worker's leases. A
 // request waits while the engine computes.
-func (w *worker) serveGrads() (err error) {
-	bucket := make([]float32, model.BucketSize)
-	w.grads, err = serveState(w.Bulk, wire.WorkerGrad(w.Run, w.ID), w.layout.Buckets(), func(step int64, i int) (state, error) {
+func (w *worker) serveGrads() error {
+	var kept wire.GradRequest // whose bucket is in buffer
+	buffer := make([]float32, model.BucketSize)
+	served, err := serveGrad(w.Bulk, wire.WorkerGrad(w.Run, w.ID), w.layout.Buckets(), func(r wire.GradRequest) ([]float32, error) {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
-		if w.engine == nil || step != w.graded {
-			return state{}, fmt.Errorf("there is no contribution to step %d here: the newest is to step %d", step, w.graded)
+		slot, err := w.slotOf(r)
+		if err != nil {
+			return nil, err
 		}
-		lo, hi := w.layout.Bucket(i)
-		return state{bucket[:hi-lo]}, w.engine.ReadGrad(0, i, bucket[:hi-lo])
+		lo, hi := w.layout.Bucket(r.Bucket)
+		r.Offset = 0
+		if kept == r {
+			return buffer[:hi-lo], nil
+		}
+		kept = wire.GradRequest{}
+		if err := w.engine.ReadGrad(slot, r.Bucket, buffer[:hi-lo]); err != nil {
+			return nil, err
+		}
+		kept = r
+		return buffer[:hi-lo], nil
 	})
-	return err
+	return w.keep(served, err)
+}
+
+// slotOf is where the contribution lies.
+func (w *worker) slotOf(r wire.GradRequest) (int, error) {
+	for slot, held := range w.slots {
+		if w.engine != nil && held.Step == r.Step && held.Lo == r.Lo && held.Hi == r.Hi && r.Step != 0 {
+			return slot, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no contribution of lanes [%d, %d) to step %d here", r.Lo, r.Hi, r.Step)
 }
 
 // pullRoot replaces slot 0 by the root and returns its digest.
 func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
-	w.graded = 0
-	subject := wire.Root(w.Run, w.generation.Load(), w.ID)
+	w.slots[0] = wire.GradRequest{}
+	p := w.pulls.Load()
+	subject := wire.Root(w.Run, p.membership.Generation, w.ID)
 	grad := make([]float32, model.BucketSize)
 	var digest model.Digest
 	for i := range w.layout.Buckets() {
 		lo, hi := w.layout.Bucket(i)
 		g := grad[:hi-lo]
-		if err := pullPart(w.pulls, w.Bulk, subject, e.Step, i, 0, g); err != nil {
-			return nil, fmt.Errorf("pulling the root of step %d: %w", e.Step, err)
+		if err := pullGrad(p.ctx, w.Bulk, subject, e.Step, 0, w.job.Batch.Lanes, i, g); err != nil {
+			return nil, transferError{fmt.Errorf("pulling the root of step %d: %w", e.Step, err)}
 		}
 		if err := w.engine.WriteGrad(0, i, g); err != nil {
 			return nil, err
 		}
 		digest = digest.Add(model.DigestOf(model.Gradient, lo, g))
+		w.progress.Add(1)
 	}
 	return pipeline.RootPulled{Digest: digest}, nil
 }

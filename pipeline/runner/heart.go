@@ -2,7 +2,7 @@ package runner
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"andrea/pipeline"
@@ -10,33 +10,30 @@ import (
 	"andrea/pipeline/wire"
 )
 
-// maxUnheard is how many signs of life in a row may stay without an answer before a worker
-// leaves: 20 s of them. By then its coordinator has given it up, or is no more.
-const maxUnheard = 40
+// How many signs of life in a row may stay without an answer before a worker looks for
+// its coordinator elsewhere.
+const (
+	maxUnheard = 20 // answers that did not come in time: the coordinator may be busy
+	maxNobody  = 3  // nobody listens, or the connection is cut
+)
 
-// heart sends a worker's signs of life, whatever its engine is busy with. The coordinator
-// answers each, so the worker knows that the coordinator lives, too.
+// heart sends a worker's signs of life under one membership, whatever its engine is busy
+// with. The coordinator answers each, so the worker knows that the coordinator lives, too.
 type heart struct {
-	cancel context.CancelFunc
-	gone   chan struct{}
+	membership pipeline.Membership
+	cancel     context.CancelFunc
+	gone       chan struct{}
 }
 
-// newHeart starts it for a worker that was welcomed. It calls leave, once, when the
-// coordinator answers no more.
-func newHeart(w *worker, leave func(error)) *heart {
-	generation := w.generation.Load()
-	beat, err := wire.EncodeControl(wire.Control{Generation: generation, Worker: w.ID, Incarnation: w.Incarnation, Message: pipeline.Heartbeat{}})
-	if err != nil {
-		panic("runner: a heartbeat has no content that could fail: " + err.Error())
-	}
+// newHeart starts it. It calls unheard, once, when the coordinator answers no
+// more; its context ends with the heart.
+func newHeart(w *worker, membership pipeline.Membership, unheard func(context.Context, error)) *heart {
 	ctx, cancel := context.WithCancel(w.ctx)
-	h := &heart{cancel: cancel, gone: make(chan struct{})}
+	h := &heart{membership: membership, cancel: cancel, gone: make(chan struct{})}
 	go func() {
 		defer close(h.gone)
-		if err := beatUntil(ctx, w.Control, wire.ToCoordinator(w.Run, generation, w.ID), beat); err != nil {
-			leave(fmt.Errorf("working for run %s: its coordinator has answered no sign of life for %v: %w: "+
-				"it has ended, was started again or cannot be reached: start this worker again when there is one",
-				w.Run, maxUnheard*tickInterval, err))
+		if err := w.beatUntil(ctx, membership); err != nil {
+			unheard(ctx, err)
 		}
 	}()
 	return h
@@ -44,33 +41,40 @@ func newHeart(w *worker, leave func(error)) *heart {
 
 // beatUntil sends signs of life until ctx is done, which is no error, or too many in a row
 // were not answered: then it returns the newest reason.
-func beatUntil(ctx context.Context, bus transport.Bus, subject string, beat []byte) error {
+func (w *worker) beatUntil(ctx context.Context, membership pipeline.Membership) error {
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
-	for unheard := 0; ; {
+	for unheard, nobody := 0, 0; ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		err := beatOnce(ctx, bus, subject, beat)
-		if ctx.Err() != nil {
+		err := w.beatOnce(ctx, membership)
+		switch {
+		case ctx.Err() != nil:
 			return nil
+		case err == nil:
+			unheard, nobody = 0, 0
+			continue
+		case errors.Is(err, transport.ErrNoResponders) || errors.Is(err, transport.ErrDisconnected):
+			nobody++
 		}
-		if unheard++; err == nil {
-			unheard = 0
-		}
-		if unheard == maxUnheard {
+		if unheard++; unheard == maxUnheard || nobody == maxNobody {
 			return err
 		}
 	}
 }
 
 // beatOnce waits for the answer no longer than until the next sign of life is due.
-func beatOnce(ctx context.Context, bus transport.Bus, subject string, beat []byte) error {
+func (w *worker) beatOnce(ctx context.Context, membership pipeline.Membership) error {
+	beat, err := wire.EncodeControl(w.control(membership, pipeline.Heartbeat{Progress: w.progress.Load()}))
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, tickInterval)
 	defer cancel()
-	_, err := bus.Request(ctx, subject, beat)
+	_, err = w.Control.Request(ctx, wire.ToCoordinator(w.Run, membership.Generation, w.ID), beat)
 	return err
 }
 

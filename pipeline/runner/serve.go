@@ -2,8 +2,11 @@ package runner
 
 import (
 	"fmt"
+	"sync"
 
+	"andrea/checkpoints/dirstore"
 	"andrea/dataset/arrowfile"
+	"andrea/model"
 	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
 )
@@ -48,34 +51,74 @@ func (c *coordinator) windowNumbers(r wire.TokensRequest) ([]uint64, error) {
 	return c.Plan.ValidationWindows[r.Microbatch : r.Microbatch+1], nil
 }
 
-// keptBuckets is how many buckets of the restored checkpoint are kept in memory:
-// their chunks are asked for one after the other, by several workers at their own
-// pace.
+// keptBuckets is how many buckets of a checkpoint are kept in memory: their chunks are
+// asked for one after the other, by several workers at their own pace.
 const keptBuckets = 4
 
-// restoredState gives the buckets of the checkpoint that the run starts from.
-func (c *coordinator) restoredState() stateSource {
-	var kept [keptBuckets]struct {
-		bucket int
-		state  state // empty: not read yet
+// storedState gives the buckets of checkpoints: of the one that the run began from, and
+// of later ones, which it opens when they are asked for.
+type storedState struct {
+	mu     sync.Mutex
+	layout model.Layout
+	store  *dirstore.Store
+	reader *dirstore.Reader // nil: none
+	opened *dirstore.Reader // the caller's, which is not closed here
+	kept   [keptBuckets]keptBucket
+	next   int // the one that is replaced
+}
+
+type keptBucket struct {
+	step   int64
+	bucket int
+	state  state // empty: not read yet
+}
+
+// bucket is a stateSource.
+func (s *storedState) bucket(step int64, bucket int) (state, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.kept {
+		if k.step == step && k.bucket == bucket && k.state[0] != nil {
+			return k.state, nil
+		}
 	}
-	next := 0 // the one that is replaced
-	return func(step int64, bucket int) (state, error) {
-		if c.Restored == nil || step != c.Start.Step {
-			return state{}, fmt.Errorf("state %d is not on disk here", step)
-		}
-		for _, k := range kept {
-			if k.bucket == bucket && k.state[0] != nil {
-				return k.state, nil
-			}
-		}
-		lo, hi := c.Plan.Layout.Bucket(bucket)
-		s := newState().cut(hi - lo)
-		if err := c.Restored.Bucket(bucket, s[wire.PartWeights], s[wire.PartFirstMoment], s[wire.PartSecondMoment]); err != nil {
-			return state{}, err
-		}
-		kept[next].bucket, kept[next].state = bucket, s
-		next = (next + 1) % keptBuckets
-		return s, nil
+	if err := s.open(step); err != nil {
+		return state{}, err
 	}
+	lo, hi := s.layout.Bucket(bucket)
+	b := newState().cut(hi - lo)
+	if err := s.reader.Bucket(bucket, b[wire.PartWeights], b[wire.PartFirstMoment], b[wire.PartSecondMoment]); err != nil {
+		return state{}, err
+	}
+	s.kept[s.next] = keptBucket{step, bucket, b}
+	s.next = (s.next + 1) % keptBuckets
+	return b, nil
+}
+
+// open makes the checkpoint of a step the one that is read.
+func (s *storedState) open(step int64) error {
+	if s.reader != nil && int64(s.reader.Manifest().Step) == step {
+		return nil
+	}
+	reader, err := s.store.OpenStep(int(step))
+	if err != nil {
+		return fmt.Errorf("state %d is not on disk here: %w", step, err)
+	}
+	s.letGo()
+	s.reader = reader
+	return nil
+}
+
+// close lets go of what was opened here; a handler may still run.
+func (s *storedState) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.letGo()
+}
+
+func (s *storedState) letGo() {
+	if s.reader != nil && s.reader != s.opened {
+		_ = s.reader.Close() // it was only read
+	}
+	s.reader = nil
 }

@@ -13,42 +13,35 @@ import (
 	"andrea/pipeline/wire"
 )
 
-// open allocates the engine, loads the state and returns its digest.
+// open allocates the engine and lets others ask for what it holds.
 func (w *worker) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
 	config, err := pipeline.ConfigOf(e.Job)
 	if err != nil {
 		return nil, err
 	}
 	w.job, w.config, w.layout = e.Job, config, model.NewLayout(config)
-	w.engine, err = w.OpenEngine(config, e.Job.Batch.Microbatch, model.Slots(e.Job.Batch.Lanes))
+	slots := model.Slots(e.Job.Batch.Lanes)
+	w.engine, err = w.OpenEngine(config, e.Job.Batch.Microbatch, slots)
 	if err != nil {
 		return nil, err
 	}
+	w.slots = make([]wire.GradRequest, slots)
+	w.initial = initial{layout: w.layout}
 	w.logEngine()
-	err = w.snapshot.serve(w.Bulk, wire.WorkerState(w.Run, w.ID), w.layout)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.serveGrads(); err != nil {
-		return nil, err
-	}
-	if e.Stored {
-		err = w.loadFromCoordinator(e.Step)
-	} else {
-		err = w.loadInitial(e.Job.Seed)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("loading state %d: %w", e.Step, err)
-	}
-	var digest model.Digest
-	for i := range w.layout.Buckets() {
-		d, err := w.engine.StateDigest(i)
-		if err != nil {
+	for _, serve := range []func() error{w.serveSnapshot, w.serveGrads, w.servePeers} {
+		if err := serve(); err != nil {
 			return nil, err
 		}
-		digest = digest.Add(d)
 	}
-	return pipeline.StateLoaded{Digest: digest}, nil
+	return pipeline.EngineOpened{Buckets: w.layout.Buckets()}, nil
+}
+
+// keep remembers a subscription to end with the worker.
+func (w *worker) keep(served transport.Subscription, err error) error {
+	if err == nil {
+		w.served = append(w.served, served)
+	}
+	return err
 }
 
 // logEngine says once what this worker computes on.
@@ -60,63 +53,136 @@ func (w *worker) logEngine() {
 	}
 }
 
-// loadInitial computes the state before training from the seed, some buckets at a
-// time on all processors.
-func (w *worker) loadInitial(seed uint64) error {
-	zeros := make([]float32, model.BucketSize)
-	buffers := make([][]float32, runtime.GOMAXPROCS(0))
-	for i := range buffers {
-		buffers[i] = make([]float32, model.BucketSize)
+// loadBucket fills one bucket of the engine and returns its digest. Nobody may read the
+// state before it is whole.
+func (w *worker) loadBucket(e pipeline.LoadBucket) (pipeline.WorkerEvent, error) {
+	w.engineMu.Lock()
+	w.held = -1
+	w.engineMu.Unlock()
+	lo, hi := w.layout.Bucket(e.Bucket)
+	if w.room[0] == nil {
+		w.room = newState()
 	}
-	for first := 0; first < w.layout.Buckets(); first += len(buffers) {
-		last := min(first+len(buffers), w.layout.Buckets())
-		var group sync.WaitGroup
-		for i := first; i < last; i++ {
-			lo, hi := w.layout.Bucket(i)
-			group.Go(func() { w.layout.InitBucket(seed, i, buffers[i-first][:hi-lo]) })
+	b := w.room.cut(hi - lo)
+	if err := w.findBucket(e, b); err != nil {
+		return nil, fmt.Errorf("loading state %d: %w", e.Step, err)
+	}
+	w.engineMu.Lock()
+	defer w.engineMu.Unlock()
+	if err := w.engine.Load(e.Bucket, b[wire.PartWeights], b[wire.PartFirstMoment], b[wire.PartSecondMoment]); err != nil {
+		return nil, err
+	}
+	digest, err := w.engine.StateDigest(e.Bucket)
+	if err == nil && e.Bucket == w.layout.Buckets()-1 {
+		w.held, w.room = e.Step, state{}
+	}
+	return pipeline.BucketLoaded{Digest: digest}, err
+}
+
+// findBucket gets one bucket of a state from where it is.
+func (w *worker) findBucket(e pipeline.LoadBucket, b state) error {
+	p := w.pulls.Load()
+	switch {
+	case len(e.Holders) > 0:
+		return w.pullFromPeers(p, e, b)
+	case e.Stored:
+		return pullBucket(p.ctx, w.Bulk, wire.State(w.Run, p.membership.Generation, w.ID), e.Step, e.Bucket, b)
+	}
+	copy(b[wire.PartWeights], w.initial.bucket(e.Seed, e.Bucket))
+	return nil
+}
+
+// pullFromPeers asks one member after the other, beginning with another one for each
+// bucket.
+func (w *worker) pullFromPeers(p *pulls, e pipeline.LoadBucket, b state) (err error) {
+	for i := range e.Holders {
+		holder := e.Holders[(e.Bucket+i)%len(e.Holders)]
+		err = pullBucket(p.ctx, w.Bulk, wire.PeerState(w.Run, w.ID, holder), e.Step, e.Bucket, b)
+		if err == nil || p.ctx.Err() != nil {
+			break
 		}
-		group.Wait()
-		for i := first; i < last; i++ {
-			lo, hi := w.layout.Bucket(i)
-			if err := w.engine.Load(i, buffers[i-first][:hi-lo], zeros[:hi-lo], zeros[:hi-lo]); err != nil {
-				return err
-			}
-		}
+	}
+	if err != nil {
+		return transferError{err}
 	}
 	return nil
 }
 
-// loadFromCoordinator pulls the state of a checkpoint.
-func (w *worker) loadFromCoordinator(step int64) error {
-	subject := wire.State(w.Run, w.generation.Load(), w.ID)
-	bucket := newState()
-	for i := range w.layout.Buckets() {
-		lo, hi := w.layout.Bucket(i)
-		bucket = bucket.cut(hi - lo)
-		if err := pullBucket(w.pulls, w.Bulk, subject, step, i, bucket); err != nil {
-			return err
+// servePeers lets joiners pull the state while it is frozen.
+func (w *worker) servePeers() error {
+	kept := struct {
+		step   int64
+		bucket int
+	}{-1, 0} // what is in buffer
+	buffer := newState()
+	served, err := serveState(w.Bulk, wire.PeerState(w.Run, wire.AnyWorker, w.ID), w.layout.Buckets(), func(step int64, bucket int) (state, error) {
+		w.engineMu.Lock()
+		defer w.engineMu.Unlock()
+		if w.engine == nil || step != w.held {
+			return state{}, fmt.Errorf("state %d is not held here: it is state %d", step, w.held)
 		}
-		if err := w.engine.Load(i, bucket[wire.PartWeights], bucket[wire.PartFirstMoment], bucket[wire.PartSecondMoment]); err != nil {
-			return err
+		lo, hi := w.layout.Bucket(bucket)
+		buffer = buffer.cut(hi - lo)
+		if kept.step == step && kept.bucket == bucket {
+			return buffer, nil
 		}
+		kept.step = -1
+		if err := w.engine.Save(bucket, buffer[wire.PartWeights], buffer[wire.PartFirstMoment], buffer[wire.PartSecondMoment]); err != nil {
+			return state{}, err
+		}
+		kept.step, kept.bucket = step, bucket
+		return buffer, nil
+	})
+	return w.keep(served, err)
+}
+
+// initial computes the weights before training from the seed, some buckets at a time on
+// all processors.
+type initial struct {
+	layout  model.Layout
+	first   int         // bucket in buckets[0]
+	buckets [][]float32 // computed and not asked for yet
+}
+
+// bucket returns the weights of bucket i, valid until the next call. The buckets are asked
+// for in order.
+func (s *initial) bucket(seed uint64, i int) []float32 {
+	if i < s.first || i >= s.first+len(s.buckets) {
+		s.compute(seed, i)
 	}
-	return nil
+	b := s.buckets[i-s.first]
+	if i == s.layout.Buckets()-1 {
+		s.buckets = nil
+	}
+	return b
+}
+
+// compute fills buckets from bucket i on.
+func (s *initial) compute(seed uint64, i int) {
+	s.first = i
+	s.buckets = make([][]float32, min(runtime.GOMAXPROCS(0), s.layout.Buckets()-i))
+	var group sync.WaitGroup
+	for n := range s.buckets {
+		lo, hi := s.layout.Bucket(i + n)
+		s.buckets[n] = make([]float32, hi-lo)
+		group.Go(func() { s.layout.InitBucket(seed, i+n, s.buckets[n]) })
+	}
+	group.Wait()
 }
 
 // snapshot is a copy of a state that the coordinator reads while training goes on.
 type snapshot struct {
-	mu           sync.Mutex
-	step         int64 // of the copy; -1 while there is none
-	layout       model.Layout
-	parts        state // flat vectors
-	subscription transport.Subscription
+	mu     sync.Mutex
+	step   int64 // of the copy; -1 while there is none
+	layout model.Layout
+	parts  state // flat vectors
 }
 
-// serve answers requests for the copy.
-func (s *snapshot) serve(bus transport.Bus, subject string, layout model.Layout) (err error) {
-	s.step, s.layout = -1, layout
-	s.subscription, err = serveState(bus, subject, layout.Buckets(), s.bucket)
-	return err
+// serveSnapshot answers requests for the copy.
+func (w *worker) serveSnapshot() error {
+	w.snapshot.step, w.snapshot.layout = -1, w.layout
+	served, err := serveState(w.Bulk, wire.WorkerState(w.Run, w.ID), w.layout.Buckets(), w.snapshot.bucket)
+	return w.keep(served, err)
 }
 
 // take copies the engine's state. The room is allocated for the first copy and kept.
@@ -157,10 +223,4 @@ func (s *snapshot) bucket(step int64, bucket int) (state, error) {
 		return state{}, fmt.Errorf("there is no copy of state %d here: the newest is of state %d", step, s.step)
 	}
 	return s.view(bucket), nil
-}
-
-func (s *snapshot) close() {
-	if s.subscription != nil {
-		_ = s.subscription.Unsubscribe() // the connection is closed next
-	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"andrea/dataset/arrowfile"
 	"andrea/model"
 	"andrea/pipeline"
 	"andrea/pipeline/transport"
@@ -29,49 +28,56 @@ type WorkerOptions struct {
 	// OpenEngine allocates an engine for microbatches of so many windows and so many
 	// gradient slots.
 	OpenEngine func(c model.Config, microbatch, slots int) (model.Engine, error)
-	Log        *zap.Logger
+	// Leave is closed when the worker shall go as soon as it owes nothing; nil: it stays.
+	Leave <-chan struct{}
+	Log   *zap.Logger
 }
 
 // worker is the running loop.
 type worker struct {
 	WorkerOptions
-	ctx     context.Context         // done when the worker shall leave at once; the cause says why
-	leave   context.CancelCauseFunc // ends ctx
+	ctx     context.Context // done when the worker shall leave at once; the cause says why
 	machine *pipeline.Worker
-	inbox   chan wire.Control
+	inbox   chan pipeline.WorkerEvent
 
-	pulls     context.Context // of bulk requests: done when ctx is, and when the run has ended
-	interrupt func()          // ends pulls: nobody is left to answer them
+	pulls    atomic.Pointer[pulls] // of the present membership
+	progress atomic.Uint64         // counts what was got done
 
-	generation atomic.Uint64 // of the coordinator that welcomed this worker; 0: none yet
-	job        pipeline.JobSpec
-	config     model.Config
-	layout     model.Layout
-	engineMu   sync.Mutex // the engine has one caller at a time: the loop, or who asks for its contribution
-	engine     model.Engine
-	graded     int64 // step of the contribution in slot 0; 0: none
-	snapshot   snapshot
-	grads      transport.Subscription // who asks for the contribution
+	job      pipeline.JobSpec
+	config   model.Config
+	layout   model.Layout
+	engineMu sync.Mutex // the engine has one caller at a time: the loop, or who asks for what it holds
+	engine   model.Engine
+	held     int64              // step of the state in the engine, which others may read; -1: none
+	slots    []wire.GradRequest // the contribution in each slot, without a place in it; step 0: none
+	room     state              // a bucket that is being loaded; empty when none is
+	initial  initial
+	snapshot snapshot
+	served   []transport.Subscription
 
-	beat *heart // nil: not welcomed yet
+	beat *heart // nil: not a member
 	left bool
 	err  error
 }
 
+// pulls is what the bulk requests under one membership end with.
+type pulls struct {
+	membership pipeline.Membership
+	ctx        context.Context
+	interrupt  context.CancelFunc
+}
+
 // Work takes part in a run until the coordinator ends it: nil when all steps are
-// committed, pipeline.ErrStopped when the run ended before, else what went wrong. It
-// leaves by itself when the coordinator that welcomed it answers no more, and at once when
-// ctx is done.
+// committed, pipeline.ErrStopped when the run ended before, pipeline.ErrLeft after a
+// request to leave, else what went wrong. While there is no coordinator it looks for one,
+// and keeps its state for it. It leaves at once when ctx is done.
 func Work(ctx context.Context, o WorkerOptions) error {
 	w := &worker{
-		WorkerOptions: o,
-		machine:       pipeline.NewWorker(o.Class, o.Device),
-		inbox:         make(chan wire.Control, inboxSize),
+		WorkerOptions: o, ctx: ctx, held: -1,
+		machine: pipeline.NewWorker(o.Class, o.Device),
+		inbox:   make(chan pipeline.WorkerEvent, inboxSize),
 	}
-	w.ctx, w.leave = context.WithCancelCause(ctx)
-	defer w.leave(nil)
-	w.pulls, w.interrupt = context.WithCancel(w.ctx)
-	defer w.interrupt()
+	w.renew()
 	commands, err := o.Control.Subscribe(wire.ToWorker(o.Run, o.ID), w.receive)
 	if err != nil {
 		return fmt.Errorf("starting worker %s: %w", o.ID, err)
@@ -81,7 +87,8 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	return w.close()
 }
 
-// receive puts a control message into the inbox.
+// receive puts a control message into the inbox. What ends the membership, or begins
+// another, ends its bulk requests too: the loop may be waiting for an answer that will not come.
 func (w *worker) receive(m transport.Message) {
 	msg, err := wire.DecodeControl(m.Data)
 	if err != nil {
@@ -91,14 +98,31 @@ func (w *worker) receive(m transport.Message) {
 	if msg.Worker != w.ID || msg.Incarnation != w.Incarnation {
 		return // for a former life
 	}
-	select {
-	case w.inbox <- msg:
-	default:
+	membership := pipeline.Membership{Generation: msg.Generation, Ticket: msg.Ticket}
+	if !w.put(pipeline.Received{Membership: membership, Message: msg.Message}) {
 		w.Log.Warn("message dropped: the inbox is full", zap.String("subject", m.Subject))
 		return
 	}
-	if _, finish := msg.Message.(pipeline.Finish); finish && msg.Generation == w.generation.Load() {
-		w.interrupt() // the loop may be waiting for an answer that will not come
+	p := w.pulls.Load()
+	switch msg.Message.(type) {
+	case pipeline.Welcome:
+		if membership.Follows(p.membership) {
+			p.interrupt()
+		}
+	case pipeline.Finish, pipeline.Refuse, pipeline.Rejoin:
+		if membership == p.membership {
+			p.interrupt()
+		}
+	}
+}
+
+// put puts an event into the inbox; false when it is full.
+func (w *worker) put(e pipeline.WorkerEvent) bool {
+	select {
+	case w.inbox <- e:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -116,10 +140,13 @@ func (w *worker) loop() {
 			continue
 		}
 		select {
-		case msg := <-w.inbox:
-			w.handle(msg)
+		case e := <-w.inbox:
+			w.handle(e)
+		case <-w.Leave:
+			w.Leave = nil
+			w.handle(pipeline.LeaveRequested{Reason: "it was asked to"})
 		case <-ticker.C:
-			if w.generation.Load() != 0 {
+			if w.pulls.Load().membership.Generation != 0 {
 				ticker.Reset(tickInterval)
 			}
 			w.send(w.machine.Tick())
@@ -129,12 +156,15 @@ func (w *worker) loop() {
 	}
 }
 
-// drain handles the messages that have arrived.
+// drain handles the events that have come.
 func (w *worker) drain() {
 	for !w.left {
 		select {
-		case msg := <-w.inbox:
-			w.handle(msg)
+		case e := <-w.inbox:
+			w.handle(e)
+		case <-w.Leave:
+			w.Leave = nil
+			w.handle(pipeline.LeaveRequested{Reason: "it was asked to"})
 		case <-w.ctx.Done():
 			w.left, w.err = true, context.Cause(w.ctx)
 		default:
@@ -143,17 +173,44 @@ func (w *worker) drain() {
 	}
 }
 
-// handle gives a message to the state machine. A welcome binds the worker to the
-// coordinator's generation; what older ones send is ignored.
-func (w *worker) handle(msg wire.Control) {
-	if _, welcome := msg.Message.(pipeline.Welcome); welcome && w.generation.Load() == 0 {
-		w.generation.Store(msg.Generation)
-		w.beat = newHeart(w, w.leave)
+// handle gives an event to the state machine.
+func (w *worker) handle(e pipeline.WorkerEvent) {
+	w.send(w.machine.Handle(e))
+	w.renew()
+}
+
+// renew follows the machine's membership: signs of life are sent while it has one, and
+// bulk requests end with it.
+func (w *worker) renew() {
+	membership, hailing := w.machine.Membership(), w.machine.Hailing()
+	if p := w.pulls.Load(); p == nil || p.membership != membership || p.ctx.Err() != nil && !hailing {
+		if p != nil {
+			p.interrupt()
+		}
+		ctx, interrupt := context.WithCancel(w.ctx)
+		w.pulls.Store(&pulls{membership: membership, ctx: ctx, interrupt: interrupt})
 	}
-	if bound := w.generation.Load(); bound != 0 && msg.Generation != bound {
+	if w.beat != nil && (hailing || w.beat.membership != membership) {
+		w.beat.stop()
+		w.beat = nil
+	}
+	if w.beat == nil && !hailing && !w.left {
+		w.beat = newHeart(w, membership, func(ctx context.Context, err error) { w.unheard(ctx, membership, err) })
+	}
+}
+
+// unheard tells the loop that its coordinator answers no more, and that what it waits for
+// will not come.
+func (w *worker) unheard(ctx context.Context, membership pipeline.Membership, err error) {
+	w.Log.Warn("the coordinator answers no more: looking for it, or for the next one", zap.Uint64("generation", membership.Generation), zap.Error(err))
+	select {
+	case w.inbox <- pipeline.Unheard{Membership: membership}:
+	case <-ctx.Done():
 		return
 	}
-	w.send(w.machine.Handle(pipeline.Received{Message: msg.Message}))
+	if p := w.pulls.Load(); p.membership == membership {
+		p.interrupt()
+	}
 }
 
 // send executes the effects of Handle and Tick.
@@ -161,21 +218,26 @@ func (w *worker) send(effects []pipeline.WorkerEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case pipeline.Reply:
-			w.publish(e.Message)
+			w.publish(e)
 		case pipeline.Leave:
 			w.left, w.err = true, e.Err
 		}
 	}
 }
 
+// control is a message as it goes on the wire.
+func (w *worker) control(m pipeline.Membership, message pipeline.Message) wire.Control {
+	return wire.Control{Generation: m.Generation, Ticket: m.Ticket, Worker: w.ID, Incarnation: w.Incarnation, Message: message}
+}
+
 // publish sends a message to the coordinator. If it is lost the coordinator asks
 // again.
-func (w *worker) publish(m pipeline.Message) {
-	subject := wire.ToCoordinator(w.Run, w.generation.Load(), w.ID)
-	if _, hello := m.(pipeline.Hello); hello {
+func (w *worker) publish(r pipeline.Reply) {
+	subject := wire.ToCoordinator(w.Run, r.Membership.Generation, w.ID)
+	if _, hello := r.Message.(pipeline.Hello); hello {
 		subject = wire.Hello(w.Run, w.ID)
 	}
-	data, err := wire.EncodeControl(wire.Control{Generation: w.generation.Load(), Worker: w.ID, Incarnation: w.Incarnation, Message: m})
+	data, err := wire.EncodeControl(w.control(r.Membership, r.Message))
 	if err == nil {
 		err = w.Control.Publish(subject, data)
 	}
@@ -187,111 +249,33 @@ func (w *worker) publish(m pipeline.Message) {
 // execute does the engine's work in order; the last effect has the result.
 func (w *worker) execute(effects []pipeline.WorkerEffect) {
 	for _, effect := range effects {
+		membership := w.machine.Membership()
 		event, err := w.do(effect)
+		w.progress.Add(1)
 		if err != nil {
-			if w.drain(); w.left {
-				return // the run has ended, which is why a pull failed
-			}
-			w.Log.Error("work failed", zap.Error(err))
-			w.send(w.machine.Handle(pipeline.WorkFailed{Err: err}))
+			w.failed(membership, err)
 			return
 		}
 		if event != nil {
-			w.send(w.machine.Handle(event))
+			w.handle(event)
 		}
 	}
 }
 
-// do executes one effect.
-func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) {
-	w.engineMu.Lock()
-	defer w.engineMu.Unlock()
-	switch e := effect.(type) {
-	case pipeline.OpenEngine:
-		return w.open(e)
-	case pipeline.Zero:
-		w.graded = 0
-		return nil, w.engine.Zero(e.Slot)
-	case pipeline.Accumulate:
-		w.graded = e.Step
-		return w.accumulate(e)
-	case pipeline.Fold:
-		return nil, w.engine.Fold(e.Dst, e.Src)
-	case pipeline.Measure:
-		return w.measure(e)
-	case pipeline.PullRoot:
-		return w.pullRoot(e)
-	case pipeline.Update:
-		digest, err := w.engine.Update(0, e.Scale, e.Hyper)
-		return pipeline.Updated{Digest: digest}, err
-	case pipeline.EvalWindow:
-		return w.evaluate(e)
-	case pipeline.TakeSnapshot:
-		return pipeline.SnapshotCopied{}, w.snapshot.take(e.Step, w.layout, w.engine)
+// failed tells the state machine that an effect could not be done, unless what has come
+// meanwhile is the reason.
+func (w *worker) failed(membership pipeline.Membership, err error) {
+	w.drain()
+	if w.left || w.machine.Hailing() || w.machine.Membership() != membership {
+		return
 	}
-	return nil, fmt.Errorf("executing %T: this worker cannot", effect)
-}
-
-// fetch pulls windows and returns them as one batch.
-func (w *worker) fetch(r wire.TokensRequest, windows int) (model.Batch, error) {
-	context := w.config.Context
-	var rows [][]uint32
-	err := pull(w.pulls, w.Bulk, wire.Tokens(w.Run, w.generation.Load(), w.ID), wire.EncodeRequest(r), func(payload []byte) (err error) {
-		rows, err = arrowfile.DecodeWindows(payload, windows, context+1, w.config.Vocab)
-		return err
-	})
-	if err != nil {
-		return model.Batch{}, err
+	if transferFailed(err) {
+		w.Log.Warn("a transfer failed", zap.Error(err))
+		w.handle(pipeline.TransferFailed{Err: err})
+		return
 	}
-	batch := model.Batch{Windows: windows, T: context}
-	for _, row := range rows {
-		batch.Tokens = append(batch.Tokens, row...)
-	}
-	return batch, nil
-}
-
-func (w *worker) accumulate(e pipeline.Accumulate) (pipeline.WorkerEvent, error) {
-	windows := w.job.Batch.Microbatch
-	batch, err := w.fetch(wire.TokensRequest{Step: e.Step, Lane: e.Lane, Microbatch: e.Microbatch}, windows)
-	if err != nil {
-		return nil, err
-	}
-	loss, err := w.engine.Accumulate(e.Slot, batch)
-	start := e.Microbatch * len(batch.Tokens)
-	return pipeline.Accumulated{Loss: loss, TokenDigest: model.TokenDigestOf(start, batch.Tokens)}, err
-}
-
-func (w *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
-	batch, err := w.fetch(wire.TokensRequest{Validation: true, Microbatch: e.Window}, 1)
-	if err != nil {
-		return nil, err
-	}
-	loss, err := w.engine.Eval(batch)
-	return pipeline.WindowEvaluated{Loss: loss}, err
-}
-
-func (w *worker) measure(e pipeline.Measure) (pipeline.WorkerEvent, error) {
-	var m pipeline.Measured
-	for i := range w.layout.Buckets() {
-		state, err := w.engine.StateDigest(i)
-		if err != nil {
-			return nil, err
-		}
-		grad, err := w.engine.GradDigest(0, i)
-		if err != nil {
-			return nil, err
-		}
-		m.StateDigest, m.GradDigest = m.StateDigest.Add(state), m.GradDigest.Add(grad)
-		if !e.SumSquares {
-			continue
-		}
-		sum, err := w.engine.SumSquares(0, i)
-		if err != nil {
-			return nil, err
-		}
-		m.SumSquares = append(m.SumSquares, pipeline.Float(sum))
-	}
-	return m, nil
+	w.Log.Error("work failed", zap.Error(err))
+	w.handle(pipeline.WorkFailed{Err: err})
 }
 
 // close stops the heart and lets go of the engine and of what is served.
@@ -299,9 +283,9 @@ func (w *worker) close() error {
 	if w.beat != nil {
 		w.beat.stop()
 	}
-	w.snapshot.close()
-	if w.grads != nil {
-		_ = w.grads.Unsubscribe() // the connection is closed next
+	w.pulls.Load().interrupt()
+	for _, s := range w.served {
+		_ = s.Unsubscribe() // the connection is closed next
 	}
 	w.engineMu.Lock()
 	defer w.engineMu.Unlock()

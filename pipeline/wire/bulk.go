@@ -34,8 +34,7 @@ const (
 )
 
 // StateRequest asks for up to ChunkElements elements of one part of one bucket of
-// state Step, from element Offset of the bucket on. Where gradients are served, Step
-// is the step they belong to, and they are part 0.
+// state Step, from element Offset of the bucket on.
 type StateRequest struct {
 	Step   int64 `json:"step"`
 	Bucket int   `json:"bucket"`
@@ -43,8 +42,23 @@ type StateRequest struct {
 	Offset int   `json:"offset"`
 }
 
+// GradRequest asks for up to ChunkElements elements of one bucket of a gradient of Step,
+// summed over the lanes [Lo, Hi), from element Offset of the bucket on.
+type GradRequest struct {
+	Step   int64 `json:"step"`
+	Lo     int   `json:"lo"`
+	Hi     int   `json:"hi"`
+	Bucket int   `json:"bucket"`
+	Offset int   `json:"offset"`
+}
+
+// Request is what bulk data is asked for with.
+type Request interface {
+	TokensRequest | StateRequest | GradRequest
+}
+
 // EncodeRequest writes a bulk request.
-func EncodeRequest[R TokensRequest | StateRequest](r R) []byte {
+func EncodeRequest[R Request](r R) []byte {
 	data, err := json.Marshal(r)
 	if err != nil {
 		panic("wire: a struct of integers is always JSON: " + err.Error())
@@ -53,7 +67,7 @@ func EncodeRequest[R TokensRequest | StateRequest](r R) []byte {
 }
 
 // DecodeRequest reads a bulk request.
-func DecodeRequest[R TokensRequest | StateRequest](data []byte) (R, error) {
+func DecodeRequest[R Request](data []byte) (R, error) {
 	var r R
 	if len(data) > maxRequestBytes {
 		return r, fmt.Errorf("decoding a request: it has %d bytes: at most %d are read", len(data), maxRequestBytes)

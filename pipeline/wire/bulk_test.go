@@ -111,6 +111,10 @@ func TestRequests(t *testing.T) {
 		if got, err := DecodeRequest[StateRequest](EncodeRequest(state)); err != nil || got != state {
 			t.Fatalf("%+v came back as %+v, %v", state, got, err)
 		}
+		grad := GradRequest{Step: rapid.Int64().Draw(t, "gradient"), Lo: n.Draw(t, "lo"), Hi: n.Draw(t, "hi"), Bucket: n.Draw(t, "bucket"), Offset: n.Draw(t, "offset")}
+		if got, err := DecodeRequest[GradRequest](EncodeRequest(grad)); err != nil || got != grad {
+			t.Fatalf("%+v came back as %+v, %v", grad, got, err)
+		}
 	})
 	for _, c := range []struct{ data, want string }{
 		{``, "it is no JSON object"}, {`null`, "it is no JSON object"}, {`[]`, "it is no JSON object"}, {`5`, "it is no JSON object"},
@@ -118,31 +122,58 @@ func TestRequests(t *testing.T) {
 		{`{"step":1,"extra":2}`, `unknown field "extra"`}, {`{"step":99999999999999999999}`, "decoding a request"},
 		{"{" + strings.Repeat(" ", maxRequestBytes) + "}", "it has 4098 bytes: at most 4096 are read"},
 	} {
-		if r, err := DecodeRequest[TokensRequest]([]byte(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.30q: %+v, %v, want %q", c.data, r, err, c.want)
-		}
-		if r, err := DecodeRequest[StateRequest]([]byte(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.30q: %+v, %v, want %q", c.data, r, err, c.want)
-		}
+		refusesRequest[TokensRequest](t, c.data, c.want)
+		refusesRequest[StateRequest](t, c.data, c.want)
+		refusesRequest[GradRequest](t, c.data, c.want)
+	}
+}
+
+func refusesRequest[R Request](t *testing.T, data, want string) {
+	t.Helper()
+	if r, err := DecodeRequest[R]([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%.30q: %+v, %v, want %q", data, r, err, want)
+	}
+}
+
+// A request of one kind is none of another: nobody is served what was not asked for.
+func TestRequestsAreOfOneKind(t *testing.T) {
+	tokens, state, grad := string(EncodeRequest(TokensRequest{})), string(EncodeRequest(StateRequest{})), string(EncodeRequest(GradRequest{}))
+	for _, data := range []string{state, grad} {
+		refusesRequest[TokensRequest](t, data, "unknown field")
+	}
+	for _, data := range []string{tokens, grad} {
+		refusesRequest[StateRequest](t, data, "unknown field")
+	}
+	for _, data := range []string{tokens, state} {
+		refusesRequest[GradRequest](t, data, "unknown field")
 	}
 }
 
 func FuzzDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"validation":true,"step":1,"lane":2,"microbatch":3}`))
 	f.Add([]byte(`{"step":1,"bucket":2,"part":3,"offset":4}`))
+	f.Add([]byte(`{"step":1,"lo":2,"hi":3,"bucket":4,"offset":5}`))
 	f.Add([]byte(`{"step":-9223372036854775808}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if r, err := DecodeRequest[TokensRequest](data); err == nil {
-			if again, err := DecodeRequest[TokensRequest](EncodeRequest(r)); err != nil || again != r {
-				t.Errorf("%+v came back as %+v, %v", r, again, err)
-			}
-		}
-		if r, err := DecodeRequest[StateRequest](data); err == nil {
-			if again, err := DecodeRequest[StateRequest](EncodeRequest(r)); err != nil || again != r {
-				t.Errorf("%+v came back as %+v, %v", r, again, err)
-			}
-		}
+		survives[TokensRequest](t, data)
+		survives[StateRequest](t, data)
+		survives[GradRequest](t, data)
 	})
+}
+
+// survives checks that a request that was read is the same after another journey.
+func survives[R interface {
+	comparable
+	Request
+}](t *testing.T, data []byte) {
+	t.Helper()
+	r, err := DecodeRequest[R](data)
+	if err != nil {
+		return
+	}
+	if again, err := DecodeRequest[R](EncodeRequest(r)); err != nil || again != r {
+		t.Errorf("%+v came back as %+v, %v", r, again, err)
+	}
 }
 
 func FuzzDecodeReply(f *testing.F) {

@@ -19,6 +19,7 @@ const MaxControlBytes = 1 << 20
 // Control is one control message with its sender's identity.
 type Control struct {
 	Generation  uint64            // of the coordinator; 0 in a hello
+	Ticket      int64             // of the worker's membership; 0: it has none
 	Worker      pipeline.WorkerID // that sends or receives
 	Incarnation string            // of that worker
 	Message     pipeline.Message
@@ -28,6 +29,7 @@ type Control struct {
 type envelope struct {
 	Kind        string          `json:"kind"`
 	Generation  uint64          `json:"generation"`
+	Ticket      int64           `json:"ticket"`
 	Worker      string          `json:"worker"`
 	Incarnation string          `json:"incarnation"`
 	Body        json.RawMessage `json:"body"`
@@ -44,6 +46,8 @@ type kind struct {
 var kinds = []kind{
 	kindOf[pipeline.Hello]("hello"),
 	kindOf[pipeline.Welcome]("welcome"),
+	kindOf[pipeline.Wait]("wait"),
+	kindOf[pipeline.Rejoin]("rejoin"),
 	kindOf[pipeline.Refuse]("refuse"),
 	kindOf[pipeline.Joined]("joined"),
 	kindOf[pipeline.Lease]("lease"),
@@ -56,6 +60,7 @@ var kinds = []kind{
 	kindOf[pipeline.Snapshot]("snapshot"),
 	kindOf[pipeline.SnapshotTaken]("copied"),
 	kindOf[pipeline.Heartbeat]("heartbeat"),
+	kindOf[pipeline.Leaving]("leaving"),
 	kindOf[pipeline.Finish]("finish"),
 	kindOf[pipeline.Failed]("failed"),
 }
@@ -107,7 +112,7 @@ func EncodeControl(c Control) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding a %s message: %w", k.name, err)
 	}
-	return json.Marshal(envelope{Kind: k.name, Generation: c.Generation, Worker: string(c.Worker), Incarnation: c.Incarnation, Body: body})
+	return json.Marshal(envelope{Kind: k.name, Generation: c.Generation, Ticket: c.Ticket, Worker: string(c.Worker), Incarnation: c.Incarnation, Body: body})
 }
 
 // idRule is what a worker and its incarnation may be called; both become parts of
@@ -129,13 +134,28 @@ func DecodeControl(data []byte) (Control, error) {
 	if !idRule.MatchString(e.Worker) || !idRule.MatchString(e.Incarnation) {
 		return fail(fmt.Errorf("worker %.70q or incarnation %.70q is not made of a-z, 0-9 and -", e.Worker, e.Incarnation))
 	}
+	if e.Ticket < 0 {
+		return fail(fmt.Errorf("ticket %d is negative", e.Ticket))
+	}
 	k, known := findKind(func(k kind) bool { return k.name == e.Kind })
 	if !known {
 		return fail(fmt.Errorf("kind %.20q is unknown", e.Kind))
 	}
 	m, err := k.decode(e.Body)
+	if welcome, ok := m.(pipeline.Welcome); ok && err == nil {
+		err = checkHolders(welcome.Holders)
+	}
 	if err != nil {
 		return fail(fmt.Errorf("body of kind %s: %w", e.Kind, err))
 	}
-	return Control{Generation: e.Generation, Worker: pipeline.WorkerID(e.Worker), Incarnation: e.Incarnation, Message: m}, nil
+	return Control{Generation: e.Generation, Ticket: e.Ticket, Worker: pipeline.WorkerID(e.Worker), Incarnation: e.Incarnation, Message: m}, nil
+}
+
+func checkHolders(holders []pipeline.WorkerID) error {
+	for _, h := range holders {
+		if !idRule.MatchString(string(h)) {
+			return fmt.Errorf("holder %.70q is not made of a-z, 0-9 and -", h)
+		}
+	}
+	return nil
 }

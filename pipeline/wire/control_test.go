@@ -24,14 +24,16 @@ func samples() []pipeline.Message {
 	nan, infinite := pipeline.Float(math.NaN()), pipeline.Float(math.Inf(-1))
 	d := model.Digest{0x0123456789abcdef, 0xfedcba9876543210}
 	return []pipeline.Message{
-		pipeline.Hello{Protocol: 1, Class: "cpu-fp32-n1", Device: "Ångström & Söhne <4 cores>"},
-		pipeline.Welcome{Job: "name: demo\nsteps: 5\n", Step: 25, Stored: true, Digest: d},
-		pipeline.Refuse{Reason: "it speaks protocol 2"},
+		pipeline.Hello{Protocol: 2, Class: "cpu-fp32-n1", Device: "Ångström & Söhne <4 cores>", Holds: true, Step: 25, Digest: d, Generation: 1 << 63, Ticket: 7},
+		pipeline.Welcome{Job: "name: demo\nsteps: 5\n", Step: 25, Digest: d, Holders: []pipeline.WorkerID{"w-2", "w-3"}},
+		pipeline.Wait{Reason: "the next step has to be confirmed first"},
+		pipeline.Rejoin{Reason: "released"},
+		pipeline.Refuse{Reason: "it speaks protocol 1"},
 		pipeline.Joined{Step: 25, Digest: d},
-		pipeline.Lease{Step: 26, Lo: 0, Hi: 8},
+		pipeline.Lease{Step: 26, Round: 2, Lo: 0, Hi: 8},
 		pipeline.Cancel{Step: 26},
 		pipeline.Answer{
-			Step: 26, Lo: 0, Hi: 2, StateDigest: d, GradDigest: d, SumSquares: []pipeline.Float{0.1, nan},
+			Step: 26, Round: 2, Lo: 0, Hi: 2, StateDigest: d, GradDigest: d, Seconds: 0.25, SumSquares: []pipeline.Float{0.1, nan},
 			Lanes: []pipeline.LaneResult{{LossSum: 1e-300, Tokens: 1024, TokenDigest: d}, {LossSum: infinite, Tokens: 1024}},
 		},
 		pipeline.Commit{Step: 26, Action: "apply", RootDigest: d, Scale: 0.1, Hyper: model.Hyper{LR: 1e-3, Beta1: 0.9, OneMinusBeta1: 0.1, Beta2: 0.95, OneMinusBeta2: 0.05, Correction1: 0.1, Correction2: 0.05, Eps: 1e-8, Decay: 0.1}},
@@ -40,18 +42,19 @@ func samples() []pipeline.Message {
 		pipeline.Evaluated{Step: 26, Lo: 4, Hi: 6, Sums: []pipeline.Float{7.5, nan}, Tokens: 2048},
 		pipeline.Snapshot{Step: 26},
 		pipeline.SnapshotTaken{Step: 26, Digest: d},
-		pipeline.Heartbeat{},
+		pipeline.Heartbeat{Progress: math.MaxUint64},
+		pipeline.Leaving{Reason: "SIGTERM"},
 		pipeline.Finish{Complete: true, Reason: ""},
 		pipeline.Failed{Reason: "out of memory"},
 	}
 }
 
-// The bytes of protocol 1. Whoever changes them raises pipeline.Protocol.
+// The bytes of protocol 2. Whoever changes them raises pipeline.Protocol.
 func TestMessagesGolden(t *testing.T) {
 	var b bytes.Buffer
 	seen := map[reflect.Type]bool{}
 	for _, m := range samples() {
-		data, err := EncodeControl(Control{Generation: math.MaxUint64, Worker: "w-1", Incarnation: "0a", Message: m})
+		data, err := EncodeControl(Control{Generation: math.MaxUint64, Ticket: math.MaxInt64, Worker: "w-1", Incarnation: "0a", Message: m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +71,7 @@ func TestMessagesGolden(t *testing.T) {
 	if len(named) != len(kinds) {
 		t.Errorf("%d kinds have %d names", len(kinds), len(named))
 	}
-	path := filepath.Join("testdata", "protocol-1.jsonl")
+	path := filepath.Join("testdata", fmt.Sprintf("protocol-%d.jsonl", pipeline.Protocol))
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -88,10 +91,9 @@ func drawControl(t *rapid.T) Control {
 	template := rapid.SampledFrom(samples()).Draw(t, "kind")
 	v := reflect.New(reflect.TypeOf(template)).Elem()
 	drawValue(t, v)
-	id := rapid.StringMatching(`[a-z0-9-]{1,64}`)
 	return Control{
-		Generation: rapid.Uint64().Draw(t, "generation"), Worker: pipeline.WorkerID(id.Draw(t, "worker")),
-		Incarnation: id.Draw(t, "incarnation"), Message: v.Interface().(pipeline.Message),
+		Generation: rapid.Uint64().Draw(t, "generation"), Ticket: rapid.Int64Min(0).Draw(t, "ticket"), Worker: pipeline.WorkerID(idStrings.Draw(t, "worker")),
+		Incarnation: idStrings.Draw(t, "incarnation"), Message: v.Interface().(pipeline.Message),
 	}
 }
 
@@ -107,12 +109,15 @@ func drawValue(t *rapid.T, v reflect.Value) {
 		}
 	case reflect.Slice:
 		n := rapid.IntRange(0, 5).Draw(t, "length")
+		if n == 0 {
+			return // an empty one may come back as none
+		}
 		v.Set(reflect.MakeSlice(v.Type(), n, n))
 		for i := range n {
 			drawValue(t, v.Index(i))
 		}
 	case reflect.String:
-		v.SetString(rapid.String().Draw(t, "text"))
+		v.SetString(drawText(t, v.Type()))
 	case reflect.Bool:
 		v.SetBool(rapid.Bool().Draw(t, "bool"))
 	case reflect.Int, reflect.Int64:
@@ -121,11 +126,28 @@ func drawValue(t *rapid.T, v reflect.Value) {
 		v.SetUint(rapid.Uint64().Draw(t, "uint"))
 	case reflect.Float32:
 		v.SetFloat(float64(rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32).Draw(t, "float32")))
-	case reflect.Float64: // pipeline.Float
-		v.SetFloat(math.Float64frombits(rapid.Uint64().Draw(t, "float64")))
+	case reflect.Float64:
+		v.SetFloat(drawFloat(t, v.Type()))
 	default:
 		t.Fatalf("a message has a field of kind %v", v.Kind())
 	}
+}
+
+func drawText(t *rapid.T, of reflect.Type) string {
+	if of == reflect.TypeFor[pipeline.WorkerID]() {
+		return idStrings.Draw(t, "id")
+	}
+	return rapid.String().Draw(t, "text")
+}
+
+var idStrings = rapid.StringMatching(`[a-z0-9-]{1,64}`)
+
+// drawFloat draws a number; a pipeline.Float may be none.
+func drawFloat(t *rapid.T, of reflect.Type) float64 {
+	if of == reflect.TypeFor[pipeline.Float]() {
+		return math.Float64frombits(rapid.Uint64().Draw(t, "float64 bits"))
+	}
+	return rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64).Draw(t, "float64")
 }
 
 func TestEveryMessageRoundTrips(t *testing.T) {
@@ -150,8 +172,8 @@ func TestEveryMessageRoundTrips(t *testing.T) {
 }
 
 func TestWhatIsNotOfTheProtocolIsRefused(t *testing.T) {
-	good := `{"kind":"cancel","generation":1,"worker":"w","incarnation":"1","body":{"step":3}}`
-	if c, err := DecodeControl([]byte(good)); err != nil || c.Message != (pipeline.Cancel{Step: 3}) {
+	good := `{"kind":"cancel","generation":1,"ticket":2,"worker":"w","incarnation":"1","body":{"step":3}}`
+	if c, err := DecodeControl([]byte(good)); err != nil || c.Message != (pipeline.Cancel{Step: 3}) || c.Generation != 1 || c.Ticket != 2 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	for _, c := range []struct{ name, old, new, want string }{
@@ -167,6 +189,8 @@ func TestWhatIsNotOfTheProtocolIsRefused(t *testing.T) {
 		{"trailing bytes", `}}`, `}} x`, "decoding a control message"},
 		{"a second object", `}}`, `}}{}`, "there is more after the object"},
 		{"cut", `}}`, `}`, "decoding a control message"},
+		{"negative ticket", `"ticket":2`, `"ticket":-2`, "ticket -2 is negative"},
+		{"a ticket that is too large", `"ticket":2`, `"ticket":9223372036854775808`, "decoding a control message"},
 		{"negative generation", `"generation":1`, `"generation":-1`, "decoding a control message"},
 		{"no worker", `"worker":"w"`, `"worker":""`, "is not made of a-z, 0-9 and -"},
 		{"a worker that is a pattern", `"worker":"w"`, `"worker":"*"`, `worker "*"`},
@@ -188,12 +212,27 @@ func TestWhatIsNotOfTheProtocolIsRefused(t *testing.T) {
 	}
 }
 
+// The holders of a welcome become parts of subjects, as every worker's id does.
+func TestHoldersThatAreNoWorkersAreRefused(t *testing.T) {
+	for _, holder := range []string{"", "*", ">", "a.b", "w\n", "W", strings.Repeat("w", 65)} {
+		welcome := pipeline.Welcome{Step: 3, Holders: []pipeline.WorkerID{"w-2", pipeline.WorkerID(holder)}}
+		data, err := EncodeControl(Control{Generation: 1, Ticket: 1, Worker: "w", Incarnation: "1", Message: welcome})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := DecodeControl(data); err == nil || !strings.Contains(err.Error(), "body of kind welcome: holder ") {
+			t.Errorf("holder %q: %+v, %v", holder, c, err)
+		}
+	}
+}
+
 type foreign struct{ pipeline.Message }
 
 func TestWhatCannotBeEncodedIsAnError(t *testing.T) {
 	for name, m := range map[string]pipeline.Message{
 		"a foreign message": foreign{},
 		"no message":        nil,
+		"endless seconds":   pipeline.Answer{Seconds: math.NaN()},
 		"an infinite scale": pipeline.Commit{Scale: float32(math.Inf(1))},
 	} {
 		if data, err := EncodeControl(Control{Worker: "w", Incarnation: "1", Message: m}); err == nil {
@@ -206,7 +245,7 @@ func TestWhatCannotBeEncodedIsAnError(t *testing.T) {
 func TestTheLargestMessagesFit(t *testing.T) {
 	long := pipeline.Float(-math.Nextafter(1e-300, 1))
 	digest := model.Digest{math.MaxUint64, math.MaxUint64}
-	answer := pipeline.Answer{Step: math.MaxInt64, Hi: pipeline.MaxLanes, StateDigest: digest, GradDigest: digest}
+	answer := pipeline.Answer{Step: math.MaxInt64, Round: math.MaxInt, Hi: pipeline.MaxLanes, Seconds: -math.MaxFloat64, StateDigest: digest, GradDigest: digest}
 	for range pipeline.MaxLanes {
 		answer.Lanes = append(answer.Lanes, pipeline.LaneResult{LossSum: long, Tokens: math.MaxInt64, TokenDigest: digest})
 	}
@@ -217,10 +256,14 @@ func TestTheLargestMessagesFit(t *testing.T) {
 	for range pipeline.MaxEvalWindows {
 		evaluated.Sums = append(evaluated.Sums, long)
 	}
-	for _, m := range []pipeline.Message{answer, evaluated} {
+	id := strings.Repeat("w", 64)
+	welcome := pipeline.Welcome{Job: strings.Repeat("#", MaxControlBytes/2), Step: math.MaxInt64, Digest: digest}
+	for range pipeline.MaxLanes + 1 {
+		welcome.Holders = append(welcome.Holders, pipeline.WorkerID(id))
+	}
+	for _, m := range []pipeline.Message{answer, evaluated, welcome} {
 		name := fmt.Sprintf("%T", m)
-		id := strings.Repeat("w", 64)
-		data, err := EncodeControl(Control{Generation: math.MaxUint64, Worker: pipeline.WorkerID(id), Incarnation: id, Message: m})
+		data, err := EncodeControl(Control{Generation: math.MaxUint64, Ticket: math.MaxInt64, Worker: pipeline.WorkerID(id), Incarnation: id, Message: m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +275,7 @@ func TestTheLargestMessagesFit(t *testing.T) {
 
 func FuzzDecodeControl(f *testing.F) {
 	for _, m := range samples() {
-		data, err := EncodeControl(Control{Generation: 1, Worker: "w", Incarnation: "1", Message: m})
+		data, err := EncodeControl(Control{Generation: 1, Ticket: 2, Worker: "w", Incarnation: "1", Message: m})
 		if err != nil {
 			f.Fatal(err)
 		}

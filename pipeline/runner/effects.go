@@ -1,0 +1,143 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"andrea/dataset/arrowfile"
+	"andrea/model"
+	"andrea/pipeline"
+	"andrea/pipeline/transport"
+	"andrea/pipeline/wire"
+)
+
+// do executes one effect.
+func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) {
+	switch e := effect.(type) {
+	case pipeline.Accumulate:
+		return w.accumulate(e)
+	case pipeline.EvalWindow:
+		return w.evaluate(e)
+	case pipeline.LoadBucket:
+		return w.loadBucket(e)
+	}
+	w.engineMu.Lock()
+	defer w.engineMu.Unlock()
+	switch e := effect.(type) {
+	case pipeline.OpenEngine:
+		return w.open(e)
+	case pipeline.Zero:
+		w.slots[e.Slot] = wire.GradRequest{}
+		return nil, w.engine.Zero(e.Slot)
+	case pipeline.Fold:
+		return nil, w.engine.Fold(e.Dst, e.Src)
+	case pipeline.Measure:
+		return w.measure(e)
+	case pipeline.PullRoot:
+		return w.pullRoot(e)
+	case pipeline.Update:
+		return w.update(e)
+	case pipeline.TakeSnapshot:
+		return pipeline.SnapshotCopied{}, w.snapshot.take(e.Step, w.layout, w.engine)
+	}
+	return nil, fmt.Errorf("executing %T: this worker cannot", effect)
+}
+
+// transferError is a failure to get at what another process has, whatever it says.
+type transferError struct{ error }
+
+func (e transferError) Unwrap() error { return e.error }
+
+// transferFailed reports that an effect failed because of another process or the network.
+func transferFailed(err error) bool {
+	var transfer transferError
+	if errors.As(err, &transfer) {
+		return true
+	}
+	for _, of := range []error{transport.ErrNoResponders, transport.ErrTimeout, transport.ErrDisconnected, context.Canceled, context.DeadlineExceeded, wire.ErrDamaged} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// fetch pulls windows and returns them as one batch.
+func (w *worker) fetch(r wire.TokensRequest, windows int) (model.Batch, error) {
+	p := w.pulls.Load()
+	length := w.config.Context
+	var rows [][]uint32
+	err := pull(p.ctx, w.Bulk, wire.Tokens(w.Run, p.membership.Generation, w.ID), wire.EncodeRequest(r), func(payload []byte) (err error) {
+		rows, err = arrowfile.DecodeWindows(payload, windows, length+1, w.config.Vocab)
+		return err
+	})
+	if err != nil {
+		return model.Batch{}, err
+	}
+	batch := model.Batch{Windows: windows, T: length}
+	for _, row := range rows {
+		batch.Tokens = append(batch.Tokens, row...)
+	}
+	return batch, nil
+}
+
+func (w *worker) accumulate(e pipeline.Accumulate) (pipeline.WorkerEvent, error) {
+	began := time.Now()
+	batch, err := w.fetch(wire.TokensRequest{Step: e.Step, Lane: e.Lane, Microbatch: e.Microbatch}, w.job.Batch.Microbatch)
+	if err != nil {
+		return nil, err
+	}
+	w.engineMu.Lock()
+	defer w.engineMu.Unlock()
+	loss, err := w.engine.Accumulate(e.Slot, batch)
+	digest := model.TokenDigestOf(e.Microbatch*len(batch.Tokens), batch.Tokens)
+	return pipeline.Accumulated{Loss: loss, TokenDigest: digest, Seconds: time.Since(began).Seconds()}, err
+}
+
+func (w *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
+	batch, err := w.fetch(wire.TokensRequest{Validation: true, Microbatch: e.Window}, 1)
+	if err != nil {
+		return nil, err
+	}
+	w.engineMu.Lock()
+	defer w.engineMu.Unlock()
+	loss, err := w.engine.Eval(batch)
+	return pipeline.WindowEvaluated{Loss: loss}, err
+}
+
+func (w *worker) measure(e pipeline.Measure) (pipeline.WorkerEvent, error) {
+	var m pipeline.Measured
+	for i := range w.layout.Buckets() {
+		state, err := w.engine.StateDigest(i)
+		if err != nil {
+			return nil, err
+		}
+		grad, err := w.engine.GradDigest(e.Slot, i)
+		if err != nil {
+			return nil, err
+		}
+		m.StateDigest, m.GradDigest = m.StateDigest.Add(state), m.GradDigest.Add(grad)
+		if !e.SumSquares {
+			continue
+		}
+		sum, err := w.engine.SumSquares(e.Slot, i)
+		if err != nil {
+			return nil, err
+		}
+		m.SumSquares = append(m.SumSquares, pipeline.Float(sum))
+	}
+	w.slots[e.Slot] = wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi}
+	return m, nil
+}
+
+// update applies the root; until it is done nobody may read the state.
+func (w *worker) update(e pipeline.Update) (pipeline.WorkerEvent, error) {
+	w.held = -1
+	digest, err := w.engine.Update(0, e.Scale, e.Hyper)
+	if err == nil {
+		w.held = e.Step
+	}
+	return pipeline.Updated{Digest: digest}, err
+}
