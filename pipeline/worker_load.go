@@ -30,6 +30,10 @@ func (w *Worker) welcomed(membership Membership, m Welcome) []WorkerEffect {
 	if w.holds && w.step == m.Step && (m.Digest == model.Digest{} || m.Digest == w.digest) {
 		return w.reply(Joined{w.step, w.digest})
 	}
+	if m.Step > 0 && len(m.Holders) == 0 && !m.Stored {
+		w.hailAgain() // it was the one to hold that state, and has gone on since its hello
+		return nil
+	}
 	t := &loadTask{welcome: m}
 	w.task, w.holds, w.applied, w.eval = t, false, Applied{}, nil
 	if w.buckets == 0 {
