@@ -264,6 +264,7 @@ func (c *coordinatorTeller) messageOf(name string, step int64, args arguments) (
 			e.Sums = append(e.Sums, 3)
 		}
 		e.Tokens = args.number("tokens", int64(2*len(e.Sums)))
+		e.StateDigest = named(args.text("state", fmt.Sprintf("s%d", step)))
 		return e, nil
 	case "copied":
 		return pipeline.SnapshotTaken{Step: step, Digest: named(args["digest"])}, nil
