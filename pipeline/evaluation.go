@@ -33,6 +33,9 @@ func (c *Coordinator) evaluated(m *member, msg Evaluated) []CoordinatorEffect {
 	if tokens := int64(windows) * context; len(msg.Sums) != windows || msg.Tokens != tokens {
 		return c.expel(m, fmt.Sprintf("evaluated %d windows of %d tokens in all for step %d: it was asked for %d of %d", len(msg.Sums), msg.Tokens, msg.Step, windows, tokens))
 	}
+	if msg.StateDigest != c.state {
+		return c.expel(m, fmt.Sprintf("evaluated state %d with digest %s: the group's is %s: its memory or device is faulty", msg.Step, msg.StateDigest, c.state))
+	}
 	m.settle()
 	copy(c.losses[eval.Lo:], msg.Sums)
 	if !c.members.answered() {

@@ -200,7 +200,7 @@ func (c *Coordinator) hello(e FromWorker, h Hello) (effects []CoordinatorEffect)
 	c.outside = append(c.outside.without(c.outside.find(e.Worker)), m)
 	effects = append(effects, c.gather()...)
 	effects = append(effects, c.admit()...)
-	if c.outside.find(m.id) == m {
+	if c.outside.find(m.id) == m && c.phase != ended {
 		effects = append(effects, m.tell(Wait{c.whyWait()}))
 	}
 	return effects
@@ -277,6 +277,12 @@ func (c *Coordinator) welcome(m *member) CoordinatorEffect {
 		w.Holders = nil // computing it is faster than pulling it
 	}
 	return m.ask(w)
+}
+
+// loads reports that the member was welcomed to state step.
+func (m *member) loads(step int64) bool {
+	w, ok := m.unanswered.(Welcome)
+	return ok && w.Step == step
 }
 
 // joined takes in a member that holds the state. One that is too late for the step that

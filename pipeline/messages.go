@@ -119,11 +119,12 @@ type Eval struct {
 
 // Evaluated carries one loss sum for every window of an Eval, in window order.
 type Evaluated struct {
-	Step   int64   `json:"step"`
-	Lo     int     `json:"lo"`
-	Hi     int     `json:"hi"`
-	Sums   []Float `json:"sums"`
-	Tokens int64   `json:"tokens"` // of all windows
+	Step        int64        `json:"step"`
+	Lo          int          `json:"lo"`
+	Hi          int          `json:"hi"`
+	Sums        []Float      `json:"sums"`
+	Tokens      int64        `json:"tokens"`       // of all windows
+	StateDigest model.Digest `json:"state_digest"` // of the state, taken after the last window
 }
 
 // Snapshot asks the worker to keep a copy of state Step for the checkpoint.
@@ -134,7 +135,7 @@ type Snapshot struct {
 // SnapshotTaken reports that the copy can be read.
 type SnapshotTaken struct {
 	Step   int64        `json:"step"`
-	Digest model.Digest `json:"digest"`
+	Digest model.Digest `json:"digest"` // of the copy
 }
 
 // Heartbeat is a sign of life. A worker sends one every tick, whatever it does, as a

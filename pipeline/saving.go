@@ -25,7 +25,7 @@ func (c *Coordinator) next() []CoordinatorEffect {
 		return append(effects, c.regather()...)
 	}
 	for _, m := range c.members {
-		if !m.joined { // the state that it loads is gone
+		if !m.joined && !m.loads(c.step) { // the state that it loads is gone
 			effects = append(effects, c.welcome(m))
 		}
 	}

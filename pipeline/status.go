@@ -43,20 +43,10 @@ func (c *Coordinator) doing(m *member) string {
 		return "leaves after this step"
 	case m.share != nil:
 		return fmt.Sprintf("computes lanes [%d, %d) of step %d", m.share.lo, m.share.hi, c.step+1)
-	case c.phase == computing && m.contributions == 0 && c.standsBy(m):
-		return "stands by: the others are faster without it"
+	case c.phase == computing && m.contributions == 0:
+		return "stands by: the others are as fast without it"
 	case c.phase == computing:
 		return "is done and waits for the others"
 	}
 	return c.phase.String()
-}
-
-// standsBy reports that nothing of the step in flight is planned for the member.
-func (c *Coordinator) standsBy(m *member) bool {
-	for _, s := range c.shares {
-		if s.planned == m {
-			return false
-		}
-	}
-	return true
 }

@@ -46,7 +46,8 @@ func (c *Coordinator) forget() (effects []CoordinatorEffect) {
 }
 
 // withdraw takes a member's part in the step in flight back, and reports that it had one.
-// What has been summed already stays.
+// What has been summed already stays, and so does the digest that it reported of the new
+// state: it is evidence.
 func (c *Coordinator) withdraw(m *member) (involved bool) {
 	for _, s := range c.shares {
 		involved = involved || s.involves(m)
@@ -54,7 +55,6 @@ func (c *Coordinator) withdraw(m *member) (involved bool) {
 			s.forget(m)
 		}
 	}
-	c.reported = slices.DeleteFunc(c.reported, func(r report) bool { return r.member == m })
 	return involved
 }
 
@@ -118,15 +118,19 @@ func (c *Coordinator) give(s *share, m *member) CoordinatorEffect {
 	return m.ask(Lease{Step: c.step + 1, Round: c.round, Lo: s.lo, Hi: s.hi})
 }
 
-// stuck does what is left when all are idle and some shares are not settled. What could
-// not be confirmed by another member counts; a difference that nobody can decide ends the
-// run; lanes for which nobody has room make the step begin again.
+// stuck does what is left when all are idle and some shares are not settled. Lanes for
+// which nobody has room make the step begin again. What wants another opinion waits for
+// joiners that could give it; without one it counts, and a difference that nobody can
+// decide ends the run.
 func (c *Coordinator) stuck() []CoordinatorEffect {
+	loading := len(c.members.holding()) < len(c.members)
 	for _, s := range c.shares {
 		switch {
 		case s.settled:
 		case len(s.answers) == 0:
 			return c.compute()
+		case loading:
+			return nil
 		case s.agree():
 			s.settled = true
 		default:
@@ -377,6 +381,7 @@ func (c *Coordinator) allApplied() []CoordinatorEffect {
 	for _, r := range c.reported {
 		switch {
 		case r.digest == common:
+		case 2*votes > len(c.reported) && !slices.Contains(c.members, r.member):
 		case 2*votes > len(c.reported):
 			return c.expel(r.member, fmt.Sprintf("reports a state with digest %s after step %d: most members have %s: its memory or device is faulty", r.digest, c.intent.Step, common))
 		default:

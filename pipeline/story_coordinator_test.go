@@ -134,29 +134,37 @@ func (c *coordinatorTeller) trained(step int64) {
 }
 
 // ticks passes time: tick [3] [alive=a,b] [hanging=c]. Before each tick the workers named
-// give a sign of life; those that hang have got nothing done.
+// give a sign of life; those that hang have got nothing done. What happens in several ticks
+// is told once.
 func (c *coordinatorTeller) ticks(words []string, args arguments) (lines []string) {
-	n := 1
-	if len(words) > 1 {
-		n, _ = strconv.Atoi(words[1])
+	if len(words) == 1 {
+		return c.tick(args)
 	}
+	n, _ := strconv.Atoi(words[1])
+	at := map[string][]string{}
 	for i := range n {
-		var effects []string
-		for _, worker := range args.list("alive") {
-			c.seat(worker).progress++
-			effects = append(effects, c.beat(worker)...)
-		}
-		for _, worker := range args.list("hanging") {
-			effects = append(effects, c.beat(worker)...)
-		}
-		for _, e := range append(effects, c.show(c.machine.Tick())...) {
-			if n > 1 {
-				e = fmt.Sprintf("tick %d: %s", i+1, e)
+		for _, line := range c.tick(args) {
+			if at[line] == nil {
+				lines = append(lines, line)
 			}
-			lines = append(lines, e)
+			at[line] = append(at[line], strconv.Itoa(i+1))
 		}
+	}
+	for i, line := range lines {
+		lines[i] = fmt.Sprintf("tick %s: %s", strings.Join(at[line], ", "), line)
 	}
 	return lines
+}
+
+func (c *coordinatorTeller) tick(args arguments) (lines []string) {
+	for _, worker := range args.list("alive") {
+		c.seat(worker).progress++
+		lines = append(lines, c.beat(worker)...)
+	}
+	for _, worker := range args.list("hanging") {
+		lines = append(lines, c.beat(worker)...)
+	}
+	return append(lines, c.show(c.machine.Tick())...)
 }
 
 func (c *coordinatorTeller) beat(worker string) []string {
@@ -256,6 +264,7 @@ func (c *coordinatorTeller) messageOf(name string, step int64, args arguments) (
 			e.Sums = append(e.Sums, 3)
 		}
 		e.Tokens = args.number("tokens", int64(2*len(e.Sums)))
+		e.StateDigest = named(args.text("state", fmt.Sprintf("s%d", step)))
 		return e, nil
 	case "copied":
 		return pipeline.SnapshotTaken{Step: step, Digest: named(args["digest"])}, nil

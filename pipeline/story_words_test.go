@@ -50,7 +50,7 @@ func report(m pipeline.Message) string {
 	case pipeline.Applied:
 		return fmt.Sprintf("applied step %d, state %s", m.Step, nameOf(m.Digest))
 	case pipeline.Evaluated:
-		return fmt.Sprintf("evaluated state %d on windows [%d, %d): %v of %d tokens", m.Step, m.Lo, m.Hi, m.Sums, m.Tokens)
+		return fmt.Sprintf("evaluated state %d, %s, on windows [%d, %d): %v of %d tokens", m.Step, nameOf(m.StateDigest), m.Lo, m.Hi, m.Sums, m.Tokens)
 	case pipeline.SnapshotTaken:
 		return fmt.Sprintf("copied state %d, %s", m.Step, nameOf(m.Digest))
 	case pipeline.Leaving:

@@ -77,9 +77,9 @@ func workerResult(name string, args arguments) (pipeline.WorkerEvent, error) {
 	case "updated":
 		return pipeline.Updated{Digest: named(args["digest"])}, nil
 	case "window-done":
-		return pipeline.WindowEvaluated{Loss: model.Loss{Sum: 3, Tokens: 2}}, nil
+		return pipeline.WindowEvaluated{Loss: model.Loss{Sum: 3, Tokens: 2}, StateDigest: named(args["state"])}, nil
 	case "copy-done":
-		return pipeline.SnapshotCopied{}, nil
+		return pipeline.SnapshotCopied{Digest: named(args["digest"])}, nil
 	case "transfer-failed":
 		return pipeline.TransferFailed{Err: errors.New("no responders")}, nil
 	case "work-failed":
@@ -178,6 +178,9 @@ func workerLine(effect pipeline.WorkerEffect) string {
 	case pipeline.Keep:
 		return fmt.Sprintf("keep the state as state %d", e.Step)
 	case pipeline.EvalWindow:
+		if e.Last {
+			return fmt.Sprintf("evaluate window %d, the last one", e.Window)
+		}
 		return fmt.Sprintf("evaluate window %d", e.Window)
 	case pipeline.TakeSnapshot:
 		return fmt.Sprintf("copy state %d", e.Step)

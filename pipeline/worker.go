@@ -141,7 +141,7 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 	case WindowEvaluated:
 		return w.windowEvaluated(e)
 	case SnapshotCopied:
-		return w.snapshotCopied()
+		return w.snapshotCopied(e)
 	case TransferFailed:
 		return w.hailAgain() // the coordinator knows who is there now
 	case WorkFailed:

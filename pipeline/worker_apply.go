@@ -82,7 +82,12 @@ func (w *Worker) evaluate(m Eval) []WorkerEffect {
 		return nil
 	}
 	w.task = &evalTask{eval: m, done: Evaluated{Step: m.Step, Lo: m.Lo, Hi: m.Hi}}
-	return w.do(EvalWindow{m.Lo})
+	return w.do(m.window(m.Lo))
+}
+
+// window is the work for one window.
+func (m Eval) window(number int) EvalWindow {
+	return EvalWindow{Window: number, Last: number == m.Hi-1}
 }
 
 func (w *Worker) windowEvaluated(e WindowEvaluated) []WorkerEffect {
@@ -93,8 +98,9 @@ func (w *Worker) windowEvaluated(e WindowEvaluated) []WorkerEffect {
 	t.done.Sums = append(t.done.Sums, Float(e.Loss.Sum))
 	t.done.Tokens += e.Loss.Tokens
 	if next := t.eval.Lo + len(t.done.Sums); next < t.eval.Hi {
-		return w.do(EvalWindow{next})
+		return w.do(t.eval.window(next))
 	}
+	t.done.StateDigest = e.StateDigest
 	w.task, w.eval = nil, &t.done
 	return w.reply(*w.eval)
 }
@@ -110,11 +116,11 @@ func (w *Worker) takeSnapshot(m Snapshot) []WorkerEffect {
 	return w.do(TakeSnapshot(m))
 }
 
-func (w *Worker) snapshotCopied() []WorkerEffect {
+func (w *Worker) snapshotCopied(e SnapshotCopied) []WorkerEffect {
 	t, ok := w.task.(*snapshotTask)
 	if !ok {
 		return nil
 	}
-	w.task, w.snapshot = nil, &SnapshotTaken{Step: t.step, Digest: w.digest}
+	w.task, w.snapshot = nil, &SnapshotTaken{Step: t.step, Digest: e.Digest}
 	return w.reply(*w.snapshot)
 }

@@ -46,10 +46,13 @@ type RootPulled struct{ Digest model.Digest }
 type Updated struct{ Digest model.Digest }
 
 // WindowEvaluated is the result of EvalWindow.
-type WindowEvaluated struct{ Loss model.Loss }
+type WindowEvaluated struct {
+	Loss        model.Loss
+	StateDigest model.Digest // measured after the window, when it is the last one
+}
 
 // SnapshotCopied is the result of TakeSnapshot.
-type SnapshotCopied struct{}
+type SnapshotCopied struct{ Digest model.Digest } // of the copy, measured
 
 // TransferFailed is the result of an effect that could not get what it needs from
 // another process, which may have gone or moved on.
@@ -136,8 +139,11 @@ type Update struct {
 type Keep struct{ Step int64 }
 
 // EvalWindow fetches validation window Window, a number in the evaluation's order,
-// and computes its loss.
-type EvalWindow struct{ Window int }
+// and computes its loss. After the last one of a worker's it takes the digest of the state.
+type EvalWindow struct {
+	Window int
+	Last   bool
+}
 
 // TakeSnapshot copies the state for a checkpoint.
 type TakeSnapshot struct{ Step int64 }

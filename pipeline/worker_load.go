@@ -23,12 +23,16 @@ func (w *Worker) welcomed(membership Membership, m Welcome) []WorkerEffect {
 		return nil
 	}
 	w.drop()
+	w.snapshot = nil // whoever could not read it asks for another one
 	w.membership, w.over, w.hailing = membership, false, false
 	if err := w.adopt(m.Job); err != nil {
 		return w.fail(fmt.Errorf("joining the run: %w", err))
 	}
 	if w.holds && w.step == m.Step && (m.Digest == model.Digest{} || m.Digest == w.digest) {
 		return w.reply(Joined{w.step, w.digest})
+	}
+	if m.Step > 0 && len(m.Holders) == 0 && !m.Stored {
+		return w.hailAgain() // it was the one to hold that state, and has gone on since its hello
 	}
 	t := &loadTask{welcome: m}
 	w.task, w.holds, w.applied, w.eval = t, false, Applied{}, nil

@@ -39,7 +39,7 @@ func samples() []pipeline.Message {
 		pipeline.Commit{Step: 26, Action: "apply", RootDigest: d, Scale: 0.1, Hyper: model.Hyper{LR: 1e-3, Beta1: 0.9, OneMinusBeta1: 0.1, Beta2: 0.95, OneMinusBeta2: 0.05, Correction1: 0.1, Correction2: 0.05, Eps: 1e-8, Decay: 0.1}},
 		pipeline.Applied{Step: 26, Digest: d},
 		pipeline.Eval{Step: 26, Lo: 4, Hi: 6},
-		pipeline.Evaluated{Step: 26, Lo: 4, Hi: 6, Sums: []pipeline.Float{7.5, nan}, Tokens: 2048},
+		pipeline.Evaluated{Step: 26, Lo: 4, Hi: 6, Sums: []pipeline.Float{7.5, nan}, Tokens: 2048, StateDigest: d},
 		pipeline.Snapshot{Step: 26},
 		pipeline.SnapshotTaken{Step: 26, Digest: d},
 		pipeline.Heartbeat{Progress: math.MaxUint64},
@@ -252,7 +252,7 @@ func TestTheLargestMessagesFit(t *testing.T) {
 	for range model.MaxParameters / model.BucketSize {
 		answer.SumSquares = append(answer.SumSquares, long)
 	}
-	evaluated := pipeline.Evaluated{Step: math.MaxInt64, Tokens: math.MaxInt64}
+	evaluated := pipeline.Evaluated{Step: math.MaxInt64, Tokens: math.MaxInt64, StateDigest: digest}
 	for range pipeline.MaxEvalWindows {
 		evaluated.Sums = append(evaluated.Sums, long)
 	}
