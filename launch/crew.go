@@ -94,7 +94,7 @@ func (l *lastWords) words() string {
 // error.
 func (r *Run) startChildren(ctx context.Context, log *zap.Logger, group *sync.WaitGroup, events *crewEvents, last *lastWords) error {
 	for i := range r.Start.Workers {
-		id := pipeline.WorkerID(fmt.Sprintf("%s-%d", roleWorker, i+1))
+		id := childName(i)
 		child, err := r.startChild(ctx, id)
 		if err != nil {
 			return err
