@@ -39,8 +39,13 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 		return w.pullRoot(e)
 	case pipeline.Update:
 		return w.update(e)
+	case pipeline.Keep:
+		digest, err := w.stateDigest()
+		w.held = e.Step
+		return pipeline.Updated{Digest: digest}, err
 	case pipeline.TakeSnapshot:
-		return pipeline.SnapshotCopied{}, w.snapshot.take(e.Step, w.layout, w.engine)
+		digest, err := w.snapshot.take(e.Step, w.layout, w.engine)
+		return pipeline.SnapshotCopied{Digest: digest}, err
 	}
 	return nil, fmt.Errorf("executing %T: this worker cannot", effect)
 }
@@ -104,21 +109,37 @@ func (w *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
 	w.engineMu.Lock()
 	defer w.engineMu.Unlock()
 	loss, err := w.engine.Eval(batch)
-	return pipeline.WindowEvaluated{Loss: loss}, err
+	if err != nil || !e.Last {
+		return pipeline.WindowEvaluated{Loss: loss}, err
+	}
+	digest, err := w.stateDigest()
+	return pipeline.WindowEvaluated{Loss: loss, StateDigest: digest}, err
+}
+
+// stateDigest measures the state in the engine.
+func (w *worker) stateDigest() (digest model.Digest, err error) {
+	for i := range w.layout.Buckets() {
+		d, err := w.engine.StateDigest(i)
+		if err != nil {
+			return digest, err
+		}
+		digest = digest.Add(d)
+	}
+	return digest, nil
 }
 
 func (w *worker) measure(e pipeline.Measure) (pipeline.WorkerEvent, error) {
 	var m pipeline.Measured
+	var err error
+	if m.StateDigest, err = w.stateDigest(); err != nil {
+		return nil, err
+	}
 	for i := range w.layout.Buckets() {
-		state, err := w.engine.StateDigest(i)
-		if err != nil {
-			return nil, err
-		}
 		grad, err := w.engine.GradDigest(e.Slot, i)
 		if err != nil {
 			return nil, err
 		}
-		m.StateDigest, m.GradDigest = m.StateDigest.Add(state), m.GradDigest.Add(grad)
+		m.GradDigest = m.GradDigest.Add(grad)
 		if !e.SumSquares {
 			continue
 		}

@@ -186,7 +186,8 @@ func (w *worker) serveSnapshot() error {
 }
 
 // take copies the engine's state. The room is allocated for the first copy and kept.
-func (s *snapshot) take(step int64, layout model.Layout, engine model.Engine) error {
+// The digest is of the copy.
+func (s *snapshot) take(step int64, layout model.Layout, engine model.Engine) (digest model.Digest, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.parts[0] == nil {
@@ -198,11 +199,13 @@ func (s *snapshot) take(step int64, layout model.Layout, engine model.Engine) er
 	for i := range layout.Buckets() {
 		b := s.view(i)
 		if err := engine.Save(i, b[wire.PartWeights], b[wire.PartFirstMoment], b[wire.PartSecondMoment]); err != nil {
-			return err
+			return digest, err
 		}
+		lo, _ := layout.Bucket(i)
+		digest = digest.Add(model.StateDigestOf(lo, b[wire.PartWeights], b[wire.PartFirstMoment], b[wire.PartSecondMoment]))
 	}
 	s.step = step
-	return nil
+	return digest, nil
 }
 
 // view is the part of the copy that is bucket i.
