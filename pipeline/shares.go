@@ -136,7 +136,7 @@ func smooth(average, value float64) float64 {
 	if average == 0 {
 		return value
 	}
-	return (3*average + value) / 4
+	return (float64(3*average) + value) / 4
 }
 
 // divided cuts the lanes among the members: by their speeds, and to the fastest alone
