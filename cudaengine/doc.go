@@ -12,14 +12,6 @@
 // A program has this engine if it was built with tag cuda, see internal/driver/build.sh; otherwise Open says so.
 package cudaengine
 
-import (
-	"errors"
-	"fmt"
-	"math"
-
-	"andrea/model"
-)
-
 // Precisions of an engine.
 const (
 	FP32 = "fp32"
@@ -41,34 +33,6 @@ type Options struct {
 	Slots      int    // gradients held at a time, 0 to MaxSlots; model.Slots(lanes) for a tree
 	Device     int    // from 0, as nvidia-smi counts
 	Precision  string // FP32 or BF16
-}
-
-// trains reports whether the engine holds gradients.
-func (o Options) trains() bool { return o.Slots > 0 }
-
-// check lists the faults of the options.
-func (o Options) check(c model.Config) error {
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("opening the CUDA engine: the shape is not valid: %w", err)
-	}
-	var errs []error
-	add := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("opening the CUDA engine: "+format, args...))
-	}
-	if o.Microbatch < 1 || o.Microbatch > MaxMicrobatch {
-		add("microbatch is %d: must be between 1 and %d", o.Microbatch, MaxMicrobatch)
-	}
-	if o.Slots < 0 || o.Slots > MaxSlots {
-		add("slots is %d: must be between 0 and %d", o.Slots, MaxSlots)
-	}
-	if o.Precision != FP32 && o.Precision != BF16 {
-		add("precision is %q: must be %q or %q", o.Precision, FP32, BF16)
-	}
-	// Kernels count elements in 32 bits.
-	if widest := int64(o.Microbatch) * int64(c.Context) * 4 * int64(c.DModel); len(errs) == 0 && widest > math.MaxInt32 {
-		add("%d windows of %d tokens have %d activations after fc1: at most %d are supported: lower the microbatch", o.Microbatch, c.Context, widest, math.MaxInt32)
-	}
-	return errors.Join(errs...)
 }
 
 // Device says what a GPU of this machine is.

@@ -1,3 +1,5 @@
+//go:build cuda && cgo && linux
+
 package cudaengine
 
 import (

@@ -3,6 +3,6 @@
 // itself what that module lacks: pinned memory and the attributes of functions.
 //
 // With build tag cuda it needs cgo and what build.sh makes; nothing of CUDA has to be installed to compile it.
-// The driver's library is opened when the first device is. Without the tag there is only what a program plans
-// before it has a device.
+// The driver's library is opened when the first device is. Without the tag the
+// package is empty.
 package driver

@@ -15,7 +15,7 @@ import (
 )
 
 // image names the kernels of testdata/probe.cu.
-const image = ".version 7.0\n.entry axpy(\n.entry reverse(\n.entry fail(\n.entry lonely(\n.entry absent(\n"
+const image = ".version 7.0\n.entry axpy(\n.entry reverse(\n.entry fail(\n.entry lonely(\n.entry wild(\n.entry absent(\n"
 
 // TestMain runs the tests on the software device; without a compiler they skip.
 func TestMain(m *testing.M) {
@@ -188,7 +188,10 @@ func TestMissingEventIsFound(t *testing.T) {
 }
 
 func TestFaultPoisonsTheDevice(t *testing.T) {
-	for _, name := range []string{"fail", "lonely"} {
+	for name, fault := range map[string]struct {
+		code  int
+		slots []Slot
+	}{"fail": {719, nil}, "lonely": {719, nil}, "wild": {700, []Slot{64}}} {
 		d, err := Open(0)
 		if err != nil {
 			t.Fatal(err)
@@ -198,15 +201,15 @@ func TestFaultPoisonsTheDevice(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			k, err := b.module.Kernel(name, 0, 0)
+			k, err := b.module.Kernel(name, len(fault.slots), 0)
 			if err != nil {
 				return err
 			}
-			return errors.Join(k.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 64}), b.stream.Synchronize())
+			return errors.Join(k.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 64}, fault.slots...), b.stream.Synchronize())
 		})
 		var e *Error
-		if !errors.As(err, &e) || e.Code != 719 {
-			t.Errorf("%s: %v, want CUDA error 719", name, err)
+		if !errors.As(err, &e) || e.Code != fault.code {
+			t.Errorf("%s: %v, want CUDA error %d", name, err, fault.code)
 		}
 		ran := false
 		err = d.Do(func() error { ran = true; return nil })
@@ -266,7 +269,7 @@ func TestFaultyCallsAreRefused(t *testing.T) {
 			"a launch of no blocks":             axpy.Launch(b.stream, Geometry{Threads: 32}, 0, 0, 0, 0),
 			"more shared memory than allowed":   fail.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 32, Shared: 65 << 10}),
 			"a copy beyond the pinned memory":   b.stream.CopyIn(b.x, b.in, b.bytes+4),
-			"a copy beyond the device's memory": b.stream.CopyIn(b.y+Alignment, b.in, b.bytes),
+			"a copy beyond the device's memory": b.stream.CopyIn(b.y+3*Alignment, b.in, b.bytes),
 			"an image that is none":             second(d.Load("nothing")),
 		} {
 			if err == nil {

@@ -248,10 +248,10 @@ API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
   return device.submit(s, {[=] {
     std::vector<void *> pointers;
     for (auto &v : *values) pointers.push_back(&v);
-    const std::string fault = run_grid(*k, g, pointers.data());
-    if (fault.empty()) return success;
-    complain(fault);
-    return launch_failed;
+    const Outcome o = run_grid(*k, g, pointers.data());
+    if (o.fault.empty()) return success;
+    complain(o.fault);
+    return o.illegal ? illegal_address : launch_failed;
   }, nullptr});
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fiber.h"
+#include "guard.h"
 #include "options.h"
 
 namespace {
@@ -168,17 +169,20 @@ void soft_collective(const char *what, void *operand, void (*compute)(void *cons
   rendezvous(what, operand, compute);
 }
 
-std::string run_grid(const Kernel &k, const Geometry &g, void **params) {
+Outcome run_grid(const Kernel &k, const Geometry &g, void **params) {
   run_kernel = k.run;
   parameters = params;
   fault.clear();
   soft_cp_early = option("SOFTCUDA_CP", "late") == "early";
   threads = g.block.x * g.block.y * g.block.z;
   void *shared = nullptr;
-  if (posix_memalign(&shared, 1024, g.shared ? g.shared : 1)) return "no host memory for shared memory";
-  for (unsigned z = 0; z < g.grid.z && fault.empty(); z++)
-    for (unsigned y = 0; y < g.grid.y && fault.empty(); y++)
-      for (unsigned x = 0; x < g.grid.x && fault.empty(); x++) run_block(g, {x, y, z}, static_cast<unsigned char *>(shared));
+  if (posix_memalign(&shared, 1024, g.shared ? g.shared : 1)) return {"no host memory for shared memory", false};
+  const bool illegal = !guarded([&] {
+    for (unsigned z = 0; z < g.grid.z && fault.empty(); z++)
+      for (unsigned y = 0; y < g.grid.y && fault.empty(); y++)
+        for (unsigned x = 0; x < g.grid.x && fault.empty(); x++) run_block(g, {x, y, z}, static_cast<unsigned char *>(shared));
+  });
   free(shared);
-  return fault.empty() ? "" : k.name + ": " + fault;
+  if (illegal) return {k.name + ": access to memory that does not exist", true};
+  return {fault.empty() ? "" : k.name + ": " + fault, false};
 }

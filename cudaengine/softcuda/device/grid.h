@@ -21,5 +21,11 @@ struct Geometry {
   unsigned shared;  // dynamic shared memory in bytes
 };
 
-// run_grid runs a kernel; params point to its parameters. It returns what went wrong, or "".
-std::string run_grid(const Kernel &k, const Geometry &g, void **params);
+// Outcome is how a launch ended.
+struct Outcome {
+  std::string fault;  // "" when it ended well
+  bool illegal;       // it touched memory that does not exist
+};
+
+// run_grid runs a kernel; params point to its parameters.
+Outcome run_grid(const Kernel &k, const Geometry &g, void **params);
