@@ -53,7 +53,7 @@ func TestAPullIsBoundedByTime(t *testing.T) {
 // What comes after the fifth error, and a payload of another length, is asked for again.
 func TestAPullAsksAgain(t *testing.T) {
 	want := []float32{1, -2.5}
-	whole := wire.EncodeReply(wire.AppendFloats(nil, want))
+	whole := wire.EncodeFloats(want)
 	for name, first := range map[string]func(try int) ([]byte, error){
 		"no responders":  func(int) ([]byte, error) { return nil, transport.ErrNoResponders },
 		"another length": func(int) ([]byte, error) { return wire.EncodeReply(make([]byte, 4)), nil },

@@ -44,7 +44,7 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 		w.held = e.Step
 		return pipeline.Updated{Digest: digest}, err
 	case pipeline.TakeSnapshot:
-		digest, err := w.snapshot.take(e.Step, w.layout, w.engine)
+		digest, err := w.snapshot.take(e.Step, w.layout, w.engine, w.Vectors)
 		return pipeline.SnapshotCopied{Digest: digest}, err
 	}
 	return nil, fmt.Errorf("executing %T: this worker cannot", effect)

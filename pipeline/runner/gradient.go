@@ -61,7 +61,7 @@ func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 		if err := w.engine.WriteGrad(0, i, g); err != nil {
 			return nil, err
 		}
-		digest = digest.Add(model.DigestOf(model.Gradient, lo, g))
+		digest = digest.Add(w.Vectors.DigestOf(model.Gradient, lo, g))
 		w.progress.Add(1)
 	}
 	return pipeline.RootPulled{Digest: digest}, nil

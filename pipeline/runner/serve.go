@@ -14,7 +14,7 @@ import (
 // serveTokens answers a worker that asks for windows.
 func (c *coordinator) serveTokens(m transport.Message) {
 	payload, err := c.windows(m.Data)
-	respond(m, payload, err)
+	respond(m, wire.EncodeReply(payload), err)
 }
 
 // windows reads the windows of a request and encodes them as an Arrow record batch.
