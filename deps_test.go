@@ -43,7 +43,7 @@ var rules = []rule{
 	{pkg: "tokenizer", pure: true, project: "numeric", std: "hash/maphash", why: "bytes in, ids out; maphash only spreads a table whose order nothing depends on"},
 	{pkg: "pipeline", pure: true, project: "dataset model numeric", modules: yaml, why: "the state machines; yaml reads the job spec from bytes"},
 	{pkg: "pipeline/ledger", pure: true, project: "checkpoints dataset model pipeline", why: "judges a journal beside its plan and its tokens, which it reads through an interface"},
-	{pkg: "pipeline/wire", pure: true, project: "model pipeline", why: "messages to bytes and back"},
+	{pkg: "pipeline/wire", pure: true, project: "model pipeline", std: "unsafe", why: "messages to bytes and back; unsafe copies floats as they lie in memory"},
 	{pkg: "pipeline/transport", pure: true, why: "the bus as the pipeline sees it: an interface"},
 	{pkg: "pipeline/transport/natsbus", project: "pipeline/transport vfs", modules: nats + " " + zap, why: "the only place that knows NATS; zap carries the server's own log"},
 	{pkg: "pipeline/runner", project: "checkpoints checkpoints/dirstore dataset dataset/arrowfile model pipeline pipeline/transport pipeline/wire vfs", modules: zap, why: "executes the effects of the state machines; knows the bus, not NATS, and engines by their interface"},
