@@ -1,6 +1,6 @@
 #!/bin/sh
 # build.sh OUTDIR [plain|asan|tsan] - compiles the software CUDA device and every kernels/*.cu for this machine
-# into OUTDIR/libcuda.so.1, without a CUDA toolkit. CXX is clang++-19 unless set (g++ works for `plain`).
+# into OUTDIR/libcuda.so.1, and replay/replay.cc into OUTDIR/replay, without a CUDA toolkit. CXX is clang++-19 unless set (g++ works for `plain`).
 #
 #   plain  for any program that finds it as its libcuda.so.1
 #   asan   every access checked by the address sanitizer: the program needs the runtime too
@@ -48,6 +48,16 @@ for source in "$kernels"/*.cu; do
 done
 "$cxx" -shared $link -Wl,-soname,libcuda.so.1 $objects -o "$out/libcuda.so.1.tmp.$$"
 mv "$out/libcuda.so.1.tmp.$$" "$out/libcuda.so.1"
+case $mode in
+  plain) program="" ;;
+  asan)
+    runtime=$("$cxx" -print-file-name=libclang_rt.asan-"$(uname -m)".so)
+    program="-fsanitize=address -shared-libasan -Wl,-rpath,$(dirname "$runtime")"
+    ;;
+  tsan) program="-fsanitize=thread" ;;
+esac
+"$cxx" $program "$(compile "$here/replay/replay.cc" $flags -O1 $program)" -ldl -o "$out/replay.tmp.$$"
+mv "$out/replay.tmp.$$" "$out/replay"
 if [ "$mode" = asan ]; then
-  ln -sf "$("$cxx" -print-file-name=libclang_rt.asan-"$(uname -m)".so)" "$out/asan_runtime.so"
+  ln -sf "$runtime" "$out/asan_runtime.so"
 fi

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "device.h"
+#include "recorder.h"
 
 #define API extern "C" __attribute__((visibility("default"))) Result
 
@@ -248,7 +249,7 @@ API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
   return device.submit(s, {[=] {
     std::vector<void *> pointers;
     for (auto &v : *values) pointers.push_back(&v);
-    const Outcome o = run_grid(*k, g, pointers.data());
+    const Outcome o = recorded(*k, g, *values, device.memory, [&] { return run_grid(*k, g, pointers.data()); });
     if (o.fault.empty()) return success;
     complain(o.fault);
     return o.illegal ? illegal_address : launch_failed;
