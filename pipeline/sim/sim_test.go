@@ -53,20 +53,24 @@ func TestOneSeed(t *testing.T) {
 // Whole jobs with faults, each from a fixed seed; the faults strike in every state.
 func TestSeeds(t *testing.T) {
 	var total Result
-	excused, restarted, joined := 0, 0, 0
+	failed, excused, restarted, joined := 0, 0, 0, 0
 	for seed := *first; seed < *first+*seeds; seed++ {
 		r := Run(seed, Options{})
 		report(t, r, Options{})
+		if failed += count(r.Failure != ""); failed == 5 {
+			t.Fatal("these are enough")
+		}
 		total.Coverage.Add(r.Coverage)
 		total.Events += r.Events
 		total.Errors += r.Errors
+		total.Rest = max(total.Rest, r.Rest)
 		excused += count(r.Excused != "")
 		restarted += count(r.Restarts > 0)
 		joined += count(r.Joined > 0)
 	}
 	n := int(*seeds)
-	t.Logf("%d seeds, %d events, %d with a coordinator's restart, %d with late joiners, %d errors that were justified, %d excused",
-		n, total.Events, restarted, joined, total.Errors, excused)
+	t.Logf("%d seeds, %d events, %d with a coordinator's restart, %d with late joiners, %d errors that were justified, %d excused; done at the latest %d ticks after the faults",
+		n, total.Events, restarted, joined, total.Errors, excused, total.Rest)
 	t.Logf("strikes by the coordinator's and the worker's states:\n%s", total.Coverage)
 	if 100*excused > 3*n || 100*restarted < 90*n || 100*joined < 60*n {
 		t.Errorf("of %d seeds %d are excused, %d have a restart and %d late joiners: too many or too few", n, excused, restarted, joined)

@@ -140,7 +140,11 @@ func (k *worker) pump() {
 			e := k.inbox[0]
 			k.inbox = k.inbox[1:]
 			k.w.tracef("%s <- %T %+v", k.id, e, e)
+			before := k.machine.Membership()
 			k.reply(k.machine.Handle(e))
+			if now := k.machine.Membership(); before != now && !now.Follows(before) {
+				k.w.failf("%s goes back from membership %+v to %+v", k.id, before, now)
+			}
 			continue
 		}
 		if k.work = k.machine.Work(); len(k.work) == 0 {

@@ -56,6 +56,7 @@ type Result struct {
 	Restarts int   // coordinators after the first
 	Events   int   // that happened
 	Ticks    int64 // of virtual time
+	Rest     int64 // ticks from the end of the faults to the end of the job; 0: it came first
 	Errors   int   // runs that ended with a justified error, and were started again
 	Coverage Coverage
 }
@@ -92,6 +93,9 @@ func Run(seed uint64, o Options) (r Result) {
 			if o.Trace != nil {
 				panic(p)
 			}
+		}
+		if w.calm {
+			r.Rest = (w.clock.now-w.patience)/tick + boundTicks
 		}
 		r.Ticks, r.Restarts, r.Joined, r.Errors = w.clock.now/tick, len(w.coordinators)-1, w.evidence.joined, w.evidence.errors
 	}()
