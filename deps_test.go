@@ -46,6 +46,7 @@ var rules = []rule{
 	{pkg: "pipeline/wire", pure: true, project: "model pipeline", std: "unsafe", why: "messages to bytes and back; unsafe copies floats as they lie in memory"},
 	{pkg: "pipeline/transport", pure: true, why: "the bus as the pipeline sees it: an interface"},
 	{pkg: "pipeline/transport/natsbus", project: "pipeline/transport vfs", modules: nats + " " + zap, why: "the only place that knows NATS; zap carries the server's own log"},
+	{pkg: "pipeline/sim", pure: true, project: "model numeric pipeline", why: "whole jobs from one seed, with no clock, goroutine or chance of its own"},
 	{pkg: "pipeline/runner", project: "checkpoints checkpoints/dirstore dataset dataset/arrowfile model pipeline pipeline/transport pipeline/wire vfs", modules: zap, why: "executes the effects of the state machines; knows the bus, not NATS, and engines by their interface"},
 	{pkg: "cpuengine", project: "cpuengine/internal/kernel cpuengine/internal/pool model numeric", why: "a device edge: owns threads, not files"},
 	{pkg: "cpuengine/internal/kernel", project: "cpuengine/internal/pool numeric", modules: sys, why: "asks the processor what it can"},
