@@ -39,6 +39,8 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 		return w.pullRoot(e)
 	case pipeline.Update:
 		return w.update(e)
+	case pipeline.Keep:
+		return w.keepState(e)
 	case pipeline.TakeSnapshot:
 		return pipeline.SnapshotCopied{}, w.snapshot.take(e.Step, w.layout, w.engine)
 	}
@@ -109,16 +111,16 @@ func (w *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
 
 func (w *worker) measure(e pipeline.Measure) (pipeline.WorkerEvent, error) {
 	var m pipeline.Measured
+	var err error
+	if m.StateDigest, err = w.stateDigest(); err != nil {
+		return nil, err
+	}
 	for i := range w.layout.Buckets() {
-		state, err := w.engine.StateDigest(i)
-		if err != nil {
-			return nil, err
-		}
 		grad, err := w.engine.GradDigest(e.Slot, i)
 		if err != nil {
 			return nil, err
 		}
-		m.StateDigest, m.GradDigest = m.StateDigest.Add(state), m.GradDigest.Add(grad)
+		m.GradDigest = m.GradDigest.Add(grad)
 		if !e.SumSquares {
 			continue
 		}
@@ -140,4 +142,25 @@ func (w *worker) update(e pipeline.Update) (pipeline.WorkerEvent, error) {
 		w.held = e.Step
 	}
 	return pipeline.Updated{Digest: digest}, err
+}
+
+// keepState gives the state the number of a step that was skipped.
+func (w *worker) keepState(e pipeline.Keep) (pipeline.WorkerEvent, error) {
+	digest, err := w.stateDigest()
+	if err == nil {
+		w.held = e.Step
+	}
+	return pipeline.Updated{Digest: digest}, err
+}
+
+// stateDigest is that of the state in the engine.
+func (w *worker) stateDigest() (digest model.Digest, err error) {
+	for i := range w.layout.Buckets() {
+		bucket, err := w.engine.StateDigest(i)
+		if err != nil {
+			return digest, err
+		}
+		digest = digest.Add(bucket)
+	}
+	return digest, nil
 }
