@@ -93,7 +93,7 @@ func (c *Coordinator) plausible(held checkpoint) bool {
 // begin goes on from the chosen state when enough members hold it, or the others have
 // been waited for.
 func (c *Coordinator) begin() []CoordinatorEffect {
-	holding, wanted := len(c.members.holding()), c.wanted
+	holding, wanted := len(c.members.holding()), min(c.wanted, c.room())
 	if c.begun {
 		wanted = min(wanted, len(c.members)) // one may have been lost since
 	}

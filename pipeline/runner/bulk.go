@@ -80,10 +80,13 @@ func wait(ctx context.Context, d time.Duration) error {
 // state is one bucket's weights and moments, by wire part.
 type state [wire.Parts][]float32
 
-// newState allocates room for a whole bucket.
-func newState() (s state) {
+// largestBucket is how many elements any bucket has at most.
+func largestBucket(layout model.Layout) int { return min(layout.Size, model.BucketSize) }
+
+// newState allocates room for any bucket.
+func newState(layout model.Layout) (s state) {
 	for i := range s {
-		s[i] = make([]float32, model.BucketSize)
+		s[i] = make([]float32, largestBucket(layout))
 	}
 	return s
 }

@@ -136,7 +136,7 @@ func (r *rooms) fill(contributions, size int) {
 func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, failed *fault) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.rooms.fill(len(r.contributions), min(r.layout.Size, model.BucketSize))
+	r.rooms.fill(len(r.contributions), largestBucket(r.layout))
 	faults := r.begin(ctx, r.first)
 	for bucket := r.first; bucket < r.last; bucket++ {
 		for f := range faults {

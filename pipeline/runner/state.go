@@ -61,7 +61,7 @@ func (w *worker) loadBucket(e pipeline.LoadBucket) (pipeline.WorkerEvent, error)
 	w.engineMu.Unlock()
 	lo, hi := w.layout.Bucket(e.Bucket)
 	if w.room[0] == nil {
-		w.room = newState()
+		w.room = newState(w.layout)
 	}
 	b := w.room.cut(hi - lo)
 	if err := w.findBucket(e, b); err != nil {
@@ -114,7 +114,7 @@ func (w *worker) servePeers() error {
 		step   int64
 		bucket int
 	}{-1, 0} // what is in buffer
-	buffer := newState()
+	buffer := newState(w.layout)
 	served, err := serveState(w.Bulk, wire.PeerState(w.Run, wire.AnyWorker, w.ID), w.layout.Buckets(), func(step int64, bucket int) (state, error) {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
