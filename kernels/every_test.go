@@ -136,8 +136,6 @@ func everyVector(d *device, keep func(string, ...buffer)) {
 	keep("sum_squares", sums)
 	d.run("narrow", s, rounded, g, n)
 	keep("narrow", rounded)
-	d.run("widen", s, g, rounded, n)
-	keep("widen", g)
 }
 
 // -all runs what takes minutes: every mode of the device, the sanitizers and the planted faults.

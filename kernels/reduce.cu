@@ -40,7 +40,6 @@ DEV_KERNEL(REDUCE_THREADS, 4) sum_squares(double *sums, const float *x, int coun
   const long first = (long)DEV_BLOCK_X * BUCKET, end = first + BUCKET < count ? first + BUCKET : count;
   auto load = [&](int i) {
     float *tile = tiles + i % 2 * SPAN;
-#pragma unroll
     for (int j = (int)DEV_THREAD * 4; j < SPAN; j += REDUCE_THREADS * 4) {
       const long at = first + (long)i * SPAN + j, left = (end - at) * 4;
       const int bytes = left >= 16 ? 16 : left > 0 ? (int)left : 0;

@@ -212,7 +212,7 @@ func attentionBackward() []Kernel {
 //	embed_positions dwpe[t] += row t of dx of every window, windows in order. Sizes: T, Width
 //	act_forward     y = act(x), count elements; y may be x. Sizes: Count
 //	act_backward    dx = dy·act'(x) with y = act(x), count elements; dx may be dy. Sizes: Count
-//	narrow, widen   float32 to bfloat16 and back, count elements. Sizes: Count
+//	narrow          to = from rounded to bfloat16, count elements of float32. Sizes: Count
 //	cross_entropy   loss[first+r] float64 of row r < rows of the float32 logits [rows,ld], of which the first vocab
 //	                columns count; dlogits (or 0) [rows,ld] is the gradient of the loss sum in the precision's type, 0 in
 //	                the columns from vocab on; of float32 it may be logits. Row first+r of the batch has its target
@@ -241,7 +241,6 @@ func pointwise() []Kernel {
 		acts("act_backward", "p:dx", "p:dy", "p:y", "i:count", "i:kind"),
 		[]Kernel{
 			{Name: "narrow", Module: "act", Params: params("p:to", "p:from", "i:count"), Threads: threads, Grid: elements},
-			{Name: "widen", Module: "act", Params: params("p:to", "p:from", "i:count"), Threads: threads, Grid: elements},
 		},
 		precisions(Kernel{Name: "cross_entropy", Module: "xent", Threads: threads, Shared: 128, Grid: rowsOfBlocks,
 			Params: params("p:loss", "p:dlogits", "p:logits", "p:tokens", "i:first", "i:rows", "i:t", "i:vocab", "i:ld")}),
