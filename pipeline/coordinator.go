@@ -68,12 +68,13 @@ type Coordinator struct {
 	step   int64        // last confirmed
 	digest model.Digest // of state step
 
-	round    int      // of the leases of step+1
-	shares   []*share // of step+1, by lane
-	attempt  int      // of all reductions
-	reduced  *Reduced // of step+1
-	doubted  int64    // step whose gradient norm was no number, and that was computed twice
-	exchange exchange // what the transport costs
+	round       int      // of the leases of step+1
+	shares      []*share // of step+1, by lane
+	attempt     int      // of all reductions
+	anticipated bool     // the executor knows which contributions to expect
+	reduced     *Reduced // of step+1
+	doubted     int64    // step whose gradient norm was no number, and that was computed twice
+	exchange    exchange // what the transport costs
 
 	intent   Intent       // of step+1, from its decision until it is confirmed
 	state    model.Digest // that most members report for step+1, once all have

@@ -97,6 +97,14 @@ type Reduce struct {
 	Contributions []Contribution // by lane
 }
 
+// Anticipate names the contributions that the next Reduce will probably have, while they are
+// still computed; their digests are not known. The executor may begin to pull what is
+// final, or leave it.
+type Anticipate struct {
+	Step          int64
+	Contributions []Contribution // by lane
+}
+
 // CancelReduce takes the reduction back that is under way; nobody wants its result.
 type CancelReduce struct{}
 
@@ -129,6 +137,7 @@ type End struct{ Outcome Outcome }
 func (Send) isCoordinatorEffect()            {}
 func (Reduce) isCoordinatorEffect()          {}
 func (CancelReduce) isCoordinatorEffect()    {}
+func (Anticipate) isCoordinatorEffect()      {}
 func (WriteIntent) isCoordinatorEffect()     {}
 func (WriteCommit) isCoordinatorEffect()     {}
 func (WriteCheckpoint) isCoordinatorEffect() {}

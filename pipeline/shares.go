@@ -80,6 +80,17 @@ func (s *share) wants(m *member) bool {
 	return len(s.computing) == 1 && s.late()
 }
 
+// by is the member whose contribution counts, or may come to; nil: nobody computes it.
+func (s *share) by() *member {
+	switch {
+	case len(s.answers) > 0:
+		return s.answers[0].member
+	case len(s.computing) > 0:
+		return s.computing[0]
+	}
+	return nil
+}
+
 // forget takes a member's part in the share back.
 func (s *share) forget(m *member) {
 	if s.planned == m {

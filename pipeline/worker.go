@@ -134,8 +134,8 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 		return w.bucketLoaded(e)
 	case Accumulated:
 		return w.accumulated(e)
-	case Measured:
-		return w.measured(e)
+	case Concluded:
+		return w.concluded(e)
 	case RootPulled:
 		return w.rootPulled(e)
 	case Updated:

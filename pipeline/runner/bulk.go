@@ -192,17 +192,25 @@ func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource
 
 func gradChunk(request []byte, buckets int, source gradSource) ([]byte, error) {
 	r, err := wire.DecodeRequest[wire.GradRequest](request)
+	if err == nil {
+		err = checkGrad(r, buckets)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if r.Bucket < 0 || r.Bucket >= buckets {
-		return nil, fmt.Errorf("there is no bucket %d: the gradient has %d", r.Bucket, buckets)
 	}
 	elements, err := source(r)
 	if err != nil {
 		return nil, err
 	}
 	return cutChunk(elements, r.Bucket, r.Offset)
+}
+
+// checkGrad refuses a request for what no gradient has.
+func checkGrad(r wire.GradRequest, buckets int) error {
+	if r.Bucket < 0 || r.Bucket >= buckets || r.Step < 1 {
+		return fmt.Errorf("there is no bucket %d of step %d: a gradient has %d, and steps count from 1", r.Bucket, r.Step, buckets)
+	}
+	return nil
 }
 
 // cutChunk frames the chunk of a bucket that begins at offset.

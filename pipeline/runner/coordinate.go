@@ -54,11 +54,11 @@ type coordinator struct {
 	stepped  bool      // a step was confirmed
 	board    board
 
-	root         root
-	rooms        rooms
-	cancelReduce func() // takes back the newest reduction
-	background   *background
-	lastTick     time.Time
+	root       root
+	rooms      rooms
+	summing    *summation // the newest one; nil: none
+	background *background
+	lastTick   time.Time
 }
 
 // Coordinate runs a job from its start to its last step, a stop or a failure, which
@@ -73,7 +73,6 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
 		background:         newBackground(),
-		cancelReduce:       func() {},
 	}
 	defer c.background.end()
 	unsubscribe, err := c.subscribe()
@@ -209,9 +208,11 @@ func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
 		case pipeline.Send:
 			c.send(e)
 		case pipeline.Reduce:
-			c.startReduce(e)
+			c.reduce(e)
+		case pipeline.Anticipate:
+			c.anticipate(e)
 		case pipeline.CancelReduce:
-			c.cancelReduce()
+			c.cancelSum()
 		case pipeline.WriteIntent:
 			c.writeIntent(e)
 		case pipeline.WriteCommit:

@@ -35,7 +35,8 @@ type rig struct {
 	coordinator side
 	worker      side
 	generation  uint64
-	workers     int // 0: one
+	workers     int                                                               // 0: one
+	engine      func(c model.Config, microbatch, slots int) (model.Engine, error) // nil: a plain one
 	hands       []*hand
 }
 
@@ -417,12 +418,16 @@ func (r *rig) coordinatorOptions(f *files, stop chan string, notify func(pipelin
 }
 
 func (r *rig) workerOptions() runner.WorkerOptions {
+	engine := r.engine
+	if engine == nil {
+		engine = func(c model.Config, microbatch, slots int) (model.Engine, error) {
+			return enginetest.NewPlain(c, microbatch, slots), nil
+		}
+	}
 	return runner.WorkerOptions{
 		Run: r.plan.Spec.Name, ID: "w", Incarnation: fmt.Sprint("life-", r.generation), Control: r.worker.control, Bulk: r.worker.bulk,
 		Class: "plain-fp32-n1", Device: "a test", Log: zap.NewNop(),
-		OpenEngine: func(c model.Config, microbatch, slots int) (model.Engine, error) {
-			return enginetest.NewPlain(c, microbatch, slots), nil
-		},
+		OpenEngine: engine,
 	}
 }
 

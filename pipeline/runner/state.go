@@ -25,7 +25,7 @@ func (w *worker) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.slots = make([]wire.GradRequest, slots)
+	w.grads = newGrads(slots)
 	w.initial = initial{layout: w.layout}
 	w.logEngine()
 	for _, serve := range []func() error{w.serveSnapshot, w.serveGrads, w.servePeers} {

@@ -35,7 +35,7 @@ func activityOf(effect pipeline.WorkerEffect) activity {
 		return loading
 	case pipeline.Zero, pipeline.Accumulate, pipeline.Fold:
 		return leasing
-	case pipeline.Measure:
+	case pipeline.Conclude:
 		return measuring
 	case pipeline.PullRoot:
 		return pulling
@@ -63,7 +63,7 @@ func (w *world) cost(effect pipeline.WorkerEffect) int64 {
 	switch effect.(type) {
 	case pipeline.Zero, pipeline.Fold:
 		return 1
-	case pipeline.Accumulate:
+	case pipeline.Accumulate, pipeline.Conclude:
 		return w.chance.between(40, 90)
 	}
 	return w.chance.between(5, 60)
@@ -89,8 +89,8 @@ func (k *worker) execute(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, er
 		return nil, k.engine.Fold(e.Dst, e.Src)
 	case pipeline.Accumulate:
 		return k.accumulate(e)
-	case pipeline.Measure:
-		return k.measure(e), nil
+	case pipeline.Conclude:
+		return k.conclude(e)
 	case pipeline.PullRoot:
 		return k.pullRoot(e)
 	case pipeline.Update:
@@ -166,9 +166,9 @@ func (k *worker) find(e pipeline.LoadBucket) (saved, error) {
 	return d.start(e.Seed), nil
 }
 
-func (k *worker) accumulate(e pipeline.Accumulate) (pipeline.WorkerEvent, error) {
+func (k *worker) accumulate(e pipeline.Accumulate) (a pipeline.Accumulated, err error) {
 	if _, err := k.server("fetching tokens"); err != nil {
-		return nil, err
+		return a, err
 	}
 	loss, tokens := k.w.job.accumulate(k.engine, e.Slot, e.Step, e.Lane, e.Microbatch)
 	if k.flaws.loss {
@@ -178,18 +178,29 @@ func (k *worker) accumulate(e pipeline.Accumulate) (pipeline.WorkerEvent, error)
 	return pipeline.Accumulated{Loss: loss, TokenDigest: tokens, Seconds: float64(k.slow) * 0.03}, nil
 }
 
-func (k *worker) measure(e pipeline.Measure) pipeline.WorkerEvent {
-	d := k.w.job.device
+// conclude computes the last microbatch of a lease, folds its lanes and measures the
+// contribution.
+func (k *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
+	accumulated, err := k.accumulate(e.Accumulate)
+	if err != nil {
+		return nil, err
+	}
+	for i := range e.Folds {
+		if err := k.engine.Fold(e.Slot-i-1, e.Slot-i); err != nil {
+			return nil, err
+		}
+	}
+	d, slot := k.w.job.device, e.Slot-e.Folds
 	if k.flaws.gradient {
 		k.flaws.gradient = false
-		k.spoil(e.Slot)
+		k.spoil(slot)
 	}
-	k.parts[e.Slot] = contribution{e.Step, e.Lo, e.Hi}
-	m := pipeline.Measured{StateDigest: d.stateDigest(k.engine), GradDigest: d.gradDigest(k.engine, e.Slot)}
+	k.parts[slot] = contribution{e.Step, e.Lo, e.Hi}
+	c := pipeline.Concluded{Accumulated: accumulated, StateDigest: d.stateDigest(k.engine), GradDigest: d.gradDigest(k.engine, slot)}
 	if e.SumSquares {
-		_, m.SumSquares = d.digestOf(d.gradient(k.engine, e.Slot))
+		_, c.SumSquares = d.digestOf(d.gradient(k.engine, slot))
 	}
-	return m
+	return c, nil
 }
 
 func (k *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
