@@ -108,12 +108,12 @@ func drawFault(c *chance) fault {
 // there is one to compute it again.
 func (w *world) drawFlaw(c *chance) fault {
 	switch audited, many := w.job.plan.Spec.Audit == 1, len(w.workers) >= 4; {
-	case !many && c.below(8) > 0 || c.below(3) == 0:
+	case !many && c.below(8) > 0:
 		return faults
 	case audited:
-		return pick(c, damageState, spoilGradient, wrongGradient, wrongGradient, nonFinite)
+		return pick(c, damageState, spoilGradient, spoilGradient, wrongGradient, wrongGradient, wrongGradient, nonFinite)
 	}
-	return pick(c, damageState, spoilGradient, nonFinite)
+	return pick(c, damageState, damageState, spoilGradient, spoilGradient, spoilGradient, nonFinite)
 }
 
 // befall lets the strikes happen whose moments have come, and ends the faults after the last.
@@ -197,13 +197,23 @@ func (w *world) strike(f fault, k *worker) {
 	if k == nil || f == damageState && k.engine == nil || f == spoilGradient && w.spoilable(k) < 0 {
 		return
 	}
-	w.tracef("STRIKE %s on %s, which is %s", faultNames[f], k.id, activityNames[k.doing])
-	if f == joinWorker {
-		w.cover(f, nil)
-	} else {
-		w.cover(f, k)
+	victims := []*worker{k}
+	if f != joinWorker && f < failTransfer && w.chance.below(4) == 0 { // a host or a switch, with several workers
+		for _, o := range w.workers {
+			if o != k && o.alive && w.chance.below(2) == 0 {
+				victims = append(victims, o)
+			}
+		}
 	}
-	w.strikeWorker(f, k)
+	for _, v := range victims {
+		w.tracef("STRIKE %s on %s, which is %s", faultNames[f], v.id, activityNames[v.doing])
+		if f == joinWorker {
+			w.cover(f, nil)
+		} else {
+			w.cover(f, v)
+		}
+		w.strikeWorker(f, v)
+	}
 }
 
 func (w *world) strikeWorker(f fault, k *worker) {

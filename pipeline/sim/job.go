@@ -58,7 +58,7 @@ type variant struct {
 func drawVariant(c *chance) variant {
 	return variant{
 		lanes: pick(c, 1, 2, 4, 4, 8, 8), microbatches: pick(c, 1, 2), steps: c.between(10, 12),
-		audit: pick(c, 0, 0, 0, 0.5, 1), poison: c.below(6) == 0, every: c.between(2, 4), keep: c.between(1, 3),
+		audit: pick(c, 0, 0, 0.5, 1, 1), poison: c.below(6) == 0, every: c.between(2, 4), keep: c.between(1, 3),
 	}
 }
 
