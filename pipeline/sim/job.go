@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"andrea/model"
 	"andrea/pipeline"
@@ -194,6 +195,10 @@ func (d device) digestOf(grad []float32) (digest model.Digest, sums []pipeline.F
 
 // saved is a whole state outside an engine.
 type saved [3][]float32
+
+func (s saved) clone() saved {
+	return saved{slices.Clone(s[0]), slices.Clone(s[1]), slices.Clone(s[2])}
+}
 
 // save copies an engine's state.
 func (d device) save(e model.Engine) (s saved) {
