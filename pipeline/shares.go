@@ -136,7 +136,7 @@ func smooth(average, value float64) float64 {
 	if average == 0 {
 		return value
 	}
-	return 0.75*average + 0.25*value
+	return float64(0.75*average) + float64(0.25*value)
 }
 
 // divided cuts the lanes among the members: by their speeds, and to the fastest alone
@@ -150,8 +150,8 @@ func (c *Coordinator) divided(ms members) (shares []*share) {
 	for _, own := range spans {
 		parts += len(own)
 	}
-	together := makespan(spans, seconds) + c.exchange.seconds*float64(parts)
-	alone := float64(lanes)*seconds[fastest] + c.exchange.seconds
+	together := makespan(spans, seconds) + float64(c.exchange.seconds*float64(parts))
+	alone := float64(float64(lanes)*seconds[fastest]) + c.exchange.seconds
 	if alone < together {
 		spans = make([][]span, len(ms))
 		spans[fastest] = []span{{0, lanes}}
