@@ -85,7 +85,7 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d seeds, %d events, %d with a coordinator's restart, %d with late joiners, %d errors that were justified, %d excused; done at the latest %d ticks after the faults",
 		n, total.Events, restarted, joined, total.Errors, excused, total.Rest)
 	t.Logf("strikes by the coordinator's and the worker's states:\n%s", total.Coverage)
-	if 100*excused > 3*n || 100*restarted < 90*n || 100*joined < 60*n {
+	if all && (100*excused > 3*n || 100*restarted < 90*n || 100*joined < 60*n) {
 		t.Errorf("of %d seeds %d are excused, %d have a restart and %d late joiners: too many or too few", n, excused, restarted, joined)
 	}
 	if all {
