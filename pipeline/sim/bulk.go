@@ -10,7 +10,13 @@ import (
 // pull fetches the contributions one after the other, and sums them.
 func (c *coordinator) pull(e *pipeline.Reduce, i int, parts [][]float32) {
 	c.w.clock.after(c.w.chance.between(5, 50), func() {
-		if !c.alive || c.reduction != e {
+		if !c.alive {
+			return
+		}
+		if c.reduction != e { // it was taken back, perhaps just before it was done
+			if c.w.chance.below(2) == 0 {
+				c.receive(pipeline.Reduced{Step: e.Step, Attempt: e.Attempt, Err: errTakenBack, Worker: e.Contributions[i].Worker})
+			}
 			return
 		}
 		if c.paused {
@@ -37,7 +43,10 @@ func (c *coordinator) pull(e *pipeline.Reduce, i int, parts [][]float32) {
 	})
 }
 
-var errWrong = errors.New("it arrived with another digest than its worker answered")
+var (
+	errWrong     = errors.New("it arrived with another digest than its worker answered")
+	errTakenBack = errors.New("it was taken back")
+)
 
 // contribution asks a worker for what it answered for.
 func (c *coordinator) contribution(step int64, from pipeline.Contribution) ([]float32, error) {

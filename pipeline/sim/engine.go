@@ -189,6 +189,10 @@ func (k *worker) measure(e pipeline.Measure) pipeline.WorkerEvent {
 		k.flaws.gradient = false
 		k.spoil(e.Slot)
 	}
+	if k.flaws.infinite {
+		k.flaws.infinite = false
+		d.setInfinite(k.engine, e.Slot)
+	}
 	k.parts[e.Slot] = contribution{e.Step, e.Lo, e.Hi}
 	m := pipeline.Measured{StateDigest: d.stateDigest(k.engine), GradDigest: d.gradDigest(k.engine, e.Slot)}
 	if e.SumSquares {

@@ -25,7 +25,7 @@ const (
 	damageState    // a bit of its state flips
 	spoilGradient  // a bit of what it answered for flips
 	wrongGradient  // a bit flips before it answers
-	nonFinite      // one of its losses is no number
+	nonFinite      // a loss of its is no number, or an element of a gradient
 
 	crashCoordinator   // between two effects
 	pauseCoordinator   // it stands still

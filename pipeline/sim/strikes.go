@@ -128,7 +128,7 @@ func (w *world) strikeWorker(f fault, k *worker) {
 		k.hung = true
 		w.clock.after(w.chance.between(tick, 200*tick), wake)
 	case slowWorker:
-		k.slow = 10
+		k.slow = pick[int64](w.chance, 10, 10, 10, 400)
 		w.clock.after(60*tick, func() { k.slow = 1 })
 	case leaveWorker:
 		k.leaving = true
@@ -148,7 +148,8 @@ func (w *world) strikeWorker(f fault, k *worker) {
 	case wrongGradient:
 		k.guilty, k.flaws.gradient = true, true
 	case nonFinite:
-		k.guilty, k.flaws.loss = true, true
+		k.guilty, k.flaws.loss = true, w.chance.below(2) == 0
+		k.flaws.infinite = !k.flaws.loss
 	}
 }
 

@@ -62,6 +62,7 @@ type flaws struct {
 	device   bool // its next work fails
 	loss     bool // its next loss is no number
 	gradient bool // its next contribution is wrong
+	infinite bool // its next contribution has no finite norm
 	state    bool // its state has been damaged
 	spoiled  bool // a contribution has been, after it was measured
 }
