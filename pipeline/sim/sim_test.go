@@ -81,6 +81,9 @@ func TestSeeds(t *testing.T) {
 		excused += count(r.Excused != "")
 		restarted += count(r.Restarts > 0)
 		joined += count(r.Joined > 0)
+		if done := seed - *first + 1; done%5000 == 0 {
+			t.Logf("%d seeds are done", done)
+		}
 	}
 	t.Logf("%d seeds, %d events, %d with a coordinator's restart, %d with late joiners, %d errors that were justified, %d excused; done at the latest %d ticks after the faults",
 		n, total.Events, restarted, joined, total.Errors, excused, total.Rest)
