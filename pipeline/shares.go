@@ -147,7 +147,7 @@ func smooth(average, value float64) float64 {
 	if average == 0 {
 		return value
 	}
-	return (float64(3*average) + value) / 4
+	return float64(0.75*average) + float64(0.25*value)
 }
 
 // divided cuts the lanes among the members: by their speeds, and to the fastest alone

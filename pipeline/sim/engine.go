@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"andrea/model"
 	"andrea/pipeline"
@@ -127,6 +128,10 @@ func (k *worker) loadBucket(e pipeline.LoadBucket) (pipeline.WorkerEvent, error)
 		return nil, err
 	}
 	d := k.w.job.device
+	if len(e.Holders) > 0 || e.Stored {
+		lo, _ := d.bounds(e.Bucket)
+		k.garble(&state[0][lo])
+	}
 	d.load(k.engine, e.Bucket, state)
 	if e.Bucket == d.buckets-1 {
 		k.state = e.Step
@@ -158,7 +163,7 @@ func (k *worker) find(e pipeline.LoadBucket) (saved, error) {
 		if !ok {
 			return saved{}, transferError{"loading: there is no such checkpoint"}
 		}
-		return s.state, nil
+		return s.state.clone(), nil
 	}
 	if e.Step != 0 {
 		k.w.failf("worker %s shall load state %d from nowhere", k.id, e.Step)
@@ -195,6 +200,10 @@ func (k *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
 		k.flaws.gradient = false
 		k.spoil(slot)
 	}
+	if k.flaws.infinite {
+		k.flaws.infinite = false
+		d.setInfinite(k.engine, slot)
+	}
 	k.parts[slot] = contribution{e.Step, e.Lo, e.Hi}
 	c := pipeline.Concluded{Accumulated: accumulated, StateDigest: d.stateDigest(k.engine), GradDigest: d.gradDigest(k.engine, slot)}
 	if e.SumSquares {
@@ -211,9 +220,11 @@ func (k *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 	if c.root.step != e.Step {
 		return nil, transferError{"pulling the root: it is not there any more"}
 	}
-	k.w.job.device.setGradient(k.engine, 0, c.root.grad)
+	grad := slices.Clone(c.root.grad)
+	k.garble(&grad[0])
+	k.w.job.device.setGradient(k.engine, 0, grad)
 	k.flaws.spoiled = false
-	digest, _ := k.w.job.device.digestOf(c.root.grad)
+	digest, _ := k.w.job.device.digestOf(grad)
 	return pipeline.RootPulled{Digest: digest}, nil
 }
 
@@ -227,6 +238,19 @@ func (k *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
 		evaluated.StateDigest = k.w.job.device.stateDigest(k.engine)
 	}
 	return evaluated, err
+}
+
+// measured is a slot that others may pull; -1: none.
+func (k *worker) measured() int {
+	return slices.IndexFunc(k.parts, func(c contribution) bool { return c.step > 0 })
+}
+
+// garble damages what a transfer brings, if it is to be.
+func (k *worker) garble(x *float32) {
+	if k.flaws.garbled {
+		k.flaws.garbled = false
+		flip(x, k.w.chance)
+	}
 }
 
 // spoil flips a bit of a gradient.

@@ -70,10 +70,10 @@ type (
 const (
 	maxEvents = 5_000_000
 	// maxTicks is when the faults end at the latest, and boundTicks how long the job may
-	// take after that: a coordinator waits up to 60 ticks for its first workers, up to 120
-	// for one that gets nothing done, and most of that may happen twice.
+	// take after that: a coordinator waits up to 60 ticks for its first workers, and up to
+	// 120 for one that gets nothing done.
 	maxTicks   = 4000
-	boundTicks = 600
+	boundTicks = 200
 )
 
 // Run simulates one job from a seed.
