@@ -52,13 +52,13 @@ func (f *faulty) Update(slot int, scale float32, h model.Hyper) (model.Digest, e
 // flipBit changes the lowest bit of a number.
 func flipBit(x *float32) { *x = math.Float32frombits(math.Float32bits(*x) ^ 1) }
 
-// flipGradient changes one bit of what was accumulated.
-func flipGradient(e model.Engine, slot int, size int) error {
+// spoilGradient changes one number of what was accumulated, by so much that no rounding hides it.
+func spoilGradient(e model.Engine, slot int, size int) error {
 	grad := make([]float32, size)
 	if err := e.ReadGrad(slot, 0, grad); err != nil {
 		return err
 	}
-	flipBit(&grad[size/2])
+	grad[size/2] += 0.5
 	return e.WriteGrad(slot, 0, grad)
 }
 
@@ -72,8 +72,8 @@ func flipState(e model.Engine, size int) error {
 	return e.Load(0, w, m, v)
 }
 
-// fourLanes is work for three.
-var fourLanes = []string{"batch={tokens_per_step: 16, lanes: 4}", "steps=5", "eval.every=2", "checkpoint.every=100"}
+// eightLanes is work for three: they compute 3, 3 and 2.
+var eightLanes = []string{"batch={tokens_per_step: 32, lanes: 8}", "steps=5", "eval.every=2", "checkpoint.every=100"}
 
 // withOneFaulty trains with three workers of which x has the faulty engine.
 func (r *rig) withOneFaulty(t *testing.T, fsys *crashfs.FS, engine faulty) told {
@@ -116,7 +116,7 @@ func (r *rig) mustExpel(t *testing.T, fsys *crashfs.FS, said told, reason, want 
 
 // A machine that flips a bit is found and expelled before it can harm the others.
 func TestAFaultyWorkerIsExpelled(t *testing.T) {
-	size := planOf(t, fourLanes...).Layout.Size
+	size := planOf(t, eightLanes...).Layout.Size
 	for name, c := range map[string]struct {
 		engine faulty
 		audit  string
@@ -130,7 +130,7 @@ func TestAFaultyWorkerIsExpelled(t *testing.T) {
 			engine: faulty{updated: func(e model.Engine, digest *model.Digest) error {
 				*digest = model.Digest{}
 				err := flipState(e, size)
-				for i := range planOf(t, fourLanes...).Layout.Buckets() {
+				for i := range planOf(t, eightLanes...).Layout.Buckets() {
 					bucket, digestErr := e.StateDigest(i)
 					if *digest = digest.Add(bucket); digestErr != nil {
 						return digestErr
@@ -149,14 +149,14 @@ func TestAFaultyWorkerIsExpelled(t *testing.T) {
 			reason: "computed a wrong gradient of lanes",
 		},
 		"in a gradient that is audited": {
-			engine: faulty{accumulated: func(e model.Engine, slot int, _ *model.Loss) error { return flipGradient(e, slot, size) }},
+			engine: faulty{accumulated: func(e model.Engine, slot int, _ *model.Loss) error { return spoilGradient(e, slot, size) }},
 			audit:  "audit=1",
 			reason: "computed a wrong gradient of lanes",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				settings := fourLanes
+				settings := eightLanes
 				if c.audit != "" {
 					settings = append(settings[:len(settings):len(settings)], c.audit)
 				}
@@ -172,11 +172,11 @@ func TestAFaultyWorkerIsExpelled(t *testing.T) {
 // Without an audit nobody can tell a wrong gradient from a right one: what the documents say.
 func TestAWrongGradientThatNobodyAudits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newQuietRig(t, fourLanes...)
+		r := newQuietRig(t, eightLanes...)
 		want := r.reference(t)
 		fsys := crashfs.New()
 		said := r.withOneFaulty(t, fsys, faulty{accumulated: func(e model.Engine, slot int, _ *model.Loss) error {
-			return flipGradient(e, slot, r.plan.Layout.Size)
+			return spoilGradient(e, slot, r.plan.Layout.Size)
 		}})
 		if got := bits(t, fsys); got == want || len(said.gone()) > 0 || !said.outcome.Complete {
 			t.Errorf("%+v, gone %+v, the same bits: %v", said.outcome, said.gone(), got == want)
@@ -254,7 +254,7 @@ func TestNumbersThatWereChangedOnTheWay(t *testing.T) {
 // alike: the state stays as it is.
 func TestASkippedStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newQuietRig(t, append(fourLanes[:len(fourLanes):len(fourLanes)], "on_nonfinite=skip")...)
+		r := newQuietRig(t, append(eightLanes[:len(eightLanes):len(eightLanes)], "on_nonfinite=skip")...)
 		window := make([]uint32, r.plan.Model.Context+1)
 		start, _ := r.plan.Index.Span(r.window(t, 3, 1, 0))
 		if err := (stream{}).Read(window, start); err != nil {
