@@ -214,6 +214,8 @@ func (c *Coordinator) Handle(event CoordinatorEvent) []CoordinatorEffect {
 		return c.checkpointWritten(e)
 	case DiskFailed:
 		return c.end(fmt.Errorf("writing the journal: %w", e.Err))
+	case Superseded:
+		return c.superseded(e.Err)
 	case WorkerLost:
 		return c.processEnded(e)
 	case NobodyComes:

@@ -43,6 +43,9 @@ type Reduced struct {
 	Wrong      bool
 }
 
+// Superseded reports that a later coordinator of the run has been started.
+type Superseded struct{ Err error }
+
 // WorkerLost reports that a worker's process has ended.
 type WorkerLost struct {
 	Worker WorkerID
@@ -63,6 +66,7 @@ func (FromWorker) isCoordinatorEvent()        {}
 func (IntentDurable) isCoordinatorEvent()     {}
 func (CheckpointWritten) isCoordinatorEvent() {}
 func (DiskFailed) isCoordinatorEvent()        {}
+func (Superseded) isCoordinatorEvent()        {}
 func (Reduced) isCoordinatorEvent()           {}
 func (WorkerLost) isCoordinatorEvent()        {}
 func (NobodyComes) isCoordinatorEvent()       {}

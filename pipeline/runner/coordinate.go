@@ -37,7 +37,8 @@ type CoordinatorOptions struct {
 	Stop       <-chan string                    // a reason to end at the last confirmed state
 	Crew       <-chan pipeline.CoordinatorEvent // what is known of the workers' processes
 	// Superseded, unless nil, returns an error when a later coordinator of the run has been
-	// started; this one then ends and writes nothing more.
+	// started; this one then ends and writes nothing more. It may be called from several
+	// goroutines at once.
 	Superseded func() error
 	Notify     func(pipeline.Notice) // for people; called from the loop
 	Log        *zap.Logger
@@ -196,7 +197,7 @@ func (c *coordinator) superseded() bool {
 	}
 	err := c.Superseded()
 	if err != nil {
-		c.results = append(c.results, pipeline.DiskFailed{Err: err})
+		c.results = append(c.results, pipeline.Superseded{Err: err})
 	}
 	return err != nil
 }

@@ -57,7 +57,7 @@ type bus struct {
 	cut        bool // nothing passes in either direction
 	publish    func(subject string, data []byte) (lost bool)
 	incoming   func(subject string, data []byte) (lost bool)
-	asked      func(subject string) // before it is sent; may block
+	asked      func(subject string, data []byte) // before it is sent; may block
 	reply      func(subject string, data []byte) []byte
 	subscribed func(subject string)
 }
@@ -89,7 +89,7 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 		return nil, transport.ErrDisconnected
 	}
 	if asked != nil {
-		asked(subject)
+		asked(subject, data)
 	}
 	reply, err := b.Bus.Request(ctx, subject, data)
 	b.mu.Lock()
@@ -330,9 +330,17 @@ func (r *rig) play(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func(
 	return r.conduct(t, f, notify, begin)
 }
 
-// conduct runs a coordinator until it has ended, and then waits for all workers. It calls begin
-// when the coordinator can be heard.
-func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(string)), begin func()) (said told) {
+// conduct runs a coordinator until it has ended, and then waits for all workers.
+func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(string)), begin func()) told {
+	t.Helper()
+	said := r.coordinate(t, f, r.coordinator, notify, begin, nil)
+	said.left = r.sendOff(t, said.outcome)
+	return said
+}
+
+// coordinate runs a coordinator until it has ended, and closes its files. It calls begin when
+// the coordinator can be heard; superseded is the option of that name.
+func (r *rig) coordinate(t *testing.T, f *files, s side, notify func(pipeline.Notice, func(string)), begin func(), superseded func() error) (said told) {
 	t.Helper()
 	// A disk that has crashed cannot close its files in order.
 	defer func() { _ = f.close() }()
@@ -343,7 +351,8 @@ func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(
 			notify(n, func(reason string) { stop <- reason })
 		}
 	})
-	r.coordinator.control.set(func(b *bus) {
+	options.Control, options.Bulk, options.Superseded = s.control, s.bulk, superseded
+	s.control.set(func(b *bus) {
 		b.subscribed = func(subject string) {
 			if subject == wire.Hello(r.plan.Spec.Name, wire.AnyWorker) {
 				b.subscribed = nil
@@ -355,7 +364,6 @@ func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(
 	if said.outcome, err = runner.Coordinate(options); err != nil {
 		t.Fatal(err)
 	}
-	said.left = r.sendOff(t, said.outcome)
 	return said
 }
 
