@@ -22,6 +22,7 @@ typedef unsigned long long uint64_t;
 #define DEV_BLOCK_Y ((unsigned)__nvvm_read_ptx_sreg_ctaid_y())
 #define DEV_BLOCK_Z ((unsigned)__nvvm_read_ptx_sreg_ctaid_z())
 #define DEV_BLOCKS_X ((unsigned)__nvvm_read_ptx_sreg_nctaid_x())
+#define DEV_BLOCKS_Z ((unsigned)__nvvm_read_ptx_sreg_nctaid_z())
 #define DEV_LANE (DEV_THREAD & 31u)
 #define DEV_WARP (DEV_THREAD >> 5)
 

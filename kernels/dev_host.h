@@ -16,6 +16,7 @@
 #define DEV_BLOCK_Y (soft_blk.bid.y)
 #define DEV_BLOCK_Z (soft_blk.bid.z)
 #define DEV_BLOCKS_X (soft_blk.gdim.x)
+#define DEV_BLOCKS_Z (soft_blk.gdim.z)
 #define DEV_LANE (soft_cur->lane)
 #define DEV_WARP (soft_cur->warp)
 #define DEV_SHARED(name) unsigned char *name = soft_blk.shared
