@@ -75,6 +75,10 @@ DEV_FN void soft_ldmatrix_row(uint32_t (&r)[4], const void *p, bool trans) {
 DEV_FN void dev_ldmatrix(uint32_t (&r)[4], const void *row) { soft_ldmatrix_row(r, row, false); }
 DEV_FN void dev_ldmatrix_trans(uint32_t (&r)[4], const void *row) { soft_ldmatrix_row(r, row, true); }
 
+DEV_FN void dev_aligned(const void *p, int bytes) {
+  if ((uintptr_t)p % (uintptr_t)bytes) soft_fault("a vector in memory is not aligned to its size");
+}
+
 // A copy lands as late as the rules allow (a missing wait reads poison), or as early (a missing barrier before
 // the next copy shows as a race).
 static inline void soft_land(const soft_copy &c) {

@@ -48,7 +48,7 @@ template <class T> DEV_FN void write(void *c, float (&v)[4], const Problem &p, i
   float other[4];
   if (p.epilogue == STORE_FP32 || p.epilogue == ADD_FP32) {
     float *to = (float *)c + at;
-    const bool whole = p.ldc % 4 == 0 && ((uint64_t)c & 15) == 0;
+    const bool whole = in_fours((float *)c, p.ldc);
     if (p.epilogue == ADD_FP32) {
       get4(other, to, left, whole);
 #pragma unroll
@@ -57,7 +57,7 @@ template <class T> DEV_FN void write(void *c, float (&v)[4], const Problem &p, i
     put4(to, v, left, whole);
     return;
   }
-  const bool whole = p.ldc % 4 == 0 && (((uint64_t)c | (uint64_t)p.aux) & 15) == 0;
+  const bool whole = in_fours((T *)c, p.ldc) && in_fours((const T *)p.aux, p.ldc);
   if (p.epilogue >= STORE_RELU_BACKWARD) get4(other, (const T *)p.aux + at, left, whole);
 #pragma unroll
   for (int i = 0; i < 4; i++) v[i] = finish(v[i], p.epilogue >= STORE_RELU_BACKWARD ? other[i] : 0.0f, p.epilogue);

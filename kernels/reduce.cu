@@ -35,16 +35,17 @@ EXPORT_KERNEL(fold)
 DEV_KERNEL(REDUCE_THREADS, 4) add_parts(float *dst, const float *src, int count, int parts) {
   const long at = ((long)DEV_BLOCK_X * REDUCE_THREADS + DEV_THREAD) * 4;
   if (at >= count) return;
+  const bool whole = in_fours(dst, 4);
   float sum[4] = {}, v[4];
   for (int i = 0; i < parts; i++) {
-    get4(v, src + (long)i * count + at, count - at, count % 4 == 0);
+    get4(v, src + (long)i * count + at, count - at, in_fours(src, count));
 #pragma unroll
     for (int e = 0; e < 4; e++) sum[e] += v[e];
   }
-  get4(v, dst + at, count - at, true);
+  get4(v, dst + at, count - at, whole);
 #pragma unroll
   for (int e = 0; e < 4; e++) v[e] += sum[e];
-  put4(dst + at, v, count - at, true);
+  put4(dst + at, v, count - at, whole);
 }
 EXPORT_KERNEL(add_parts)
 
