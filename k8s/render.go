@@ -19,7 +19,7 @@ type Options struct {
 	Name        string   // of the run
 	Namespace   string   // empty: the overlay's, or the one that kubectl uses
 	Job         []byte   // job spec in YAML
-	Workers     int      // how many; 0: as the overlay says; none at all is for a run that exists
+	Workers     int      // how many; 0: as the overlay says
 	GPU         bool     // an NVIDIA GPU for each worker
 	Image       string   // with tag or digest
 	WorkerImage string   // of the workers alone, where they need another
@@ -86,7 +86,10 @@ func (o Options) render() (Run, error) {
 		return Run{}, err
 	}
 	run := Run{Name: k.Labels[0].Pairs[instanceLabel], Objects: applied(objects)}
-	o.resize(run.Objects)
+	o.setImages(run.Objects)
+	if o.Workers > 0 {
+		run.SetWorkers(o.Workers)
+	}
 	if err := o.mountData(run.Objects); err != nil {
 		return Run{}, err
 	}
@@ -162,12 +165,12 @@ func (o Options) override(k *kustomization) {
 	k.Components = components
 }
 
-// resize sets images and the number of workers.
-func (o Options) resize(objects []Object) {
+// setImages gives the containers the images that were named.
+func (o Options) setImages(objects []Object) {
 	for _, object := range objects {
 		side := object.component()
 		image := o.Image
-		if side == Worker && (o.WorkerImage != "" || o.usesGPU(object)) {
+		if side == Worker && (o.WorkerImage != "" || usesGPU(object)) {
 			image = o.WorkerImage
 		}
 		for _, c := range object.containers() {
@@ -175,20 +178,37 @@ func (o Options) resize(objects []Object) {
 				c["image"] = image
 			}
 		}
-		if o.Workers == 0 || side != Worker {
+	}
+}
+
+// SetWorkers changes the number of workers.
+func (r Run) SetWorkers(n int) {
+	for _, object := range r.Objects {
+		if object.component() != Worker {
 			continue
 		}
 		switch object.Kind() {
 		case "Deployment":
-			object.submap("spec")["replicas"] = o.Workers
+			object.submap("spec")["replicas"] = n
 		case "Job":
-			object.submap("spec")["parallelism"] = o.Workers
+			object.submap("spec")["parallelism"] = n
 		}
 	}
 }
 
+// OwnServer reports that the coordinator opens a server, whose keys and certificate are in Secrets that can be made
+// here; else they are credentials for the server of somebody else.
+func (r Run) OwnServer() bool {
+	return slices.ContainsFunc(r.Objects, func(o Object) bool {
+		return slices.ContainsFunc(o.containers(), func(c map[string]any) bool {
+			args, _ := c["args"].([]any)
+			return slices.ContainsFunc(args, func(arg any) bool { return strings.HasPrefix(text(arg), "--keys=") })
+		})
+	})
+}
+
 // usesGPU reports that a pod template asks for a GPU, and so needs an image with the engine for it.
-func (o Options) usesGPU(object Object) bool {
+func usesGPU(object Object) bool {
 	return slices.ContainsFunc(object.containers(), func(c map[string]any) bool {
 		return Object(c).find("resources", "limits", gpuResource) != nil
 	})
