@@ -29,6 +29,9 @@ func (e *Engine) AccumulateLast(slot, folds int, b model.Batch, final func(bucke
 	if err := e.checkBatch(b); err != nil {
 		return model.Loss{}, err
 	}
+	for below := slot - folds; below < slot; below++ {
+		e.settle(below)
+	}
 	e.reveal = reveal{engine: e, final: final, slot: slot, folds: folds, bucket: e.layout.Buckets() - 1}
 	defer func() { e.reveal = reveal{} }()
 	return e.differentiate(&e.slots[slot], b), nil

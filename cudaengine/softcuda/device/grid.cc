@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "fiber.h"
-#include "guard.h"
 #include "options.h"
 
 namespace {
@@ -176,13 +175,14 @@ Outcome run_grid(const Kernel &k, const Geometry &g, void **params) {
   soft_cp_early = option("SOFTCUDA_CP", "late") == "early";
   threads = g.block.x * g.block.y * g.block.z;
   void *shared = nullptr;
-  if (posix_memalign(&shared, 1024, g.shared ? g.shared : 1)) return {"no host memory for shared memory", false};
-  const bool illegal = !guarded([&] {
+  if (posix_memalign(&shared, 1024, g.shared ? g.shared : 1)) return {"no host memory for shared memory", Access::good};
+  const Access access = guarded([&] {
     for (unsigned z = 0; z < g.grid.z && fault.empty(); z++)
       for (unsigned y = 0; y < g.grid.y && fault.empty(); y++)
         for (unsigned x = 0; x < g.grid.x && fault.empty(); x++) run_block(g, {x, y, z}, static_cast<unsigned char *>(shared));
   });
   free(shared);
-  if (illegal) return {k.name + ": access to memory that does not exist", true};
-  return {fault.empty() ? "" : k.name + ": " + fault, false};
+  if (access == Access::illegal) fault = "access to memory that does not exist";
+  if (access == Access::misaligned) fault = "access to a misaligned address";
+  return {fault.empty() ? "" : k.name + ": " + fault, access};
 }
