@@ -155,7 +155,10 @@ func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool) ([]byte, err
 		w.grads.reading.RLock()
 		defer w.grads.reading.RUnlock()
 	}
-	if again, still, _ := w.grads.find(r); w.engine == nil || again != slot || still != whole {
+	if w.engine == nil {
+		return nil, errors.New("reading a contribution: this worker has left")
+	}
+	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
 		return nil, errNoGrad
 	}
 	bucket, err := w.keptGrad(r, slot)
