@@ -22,7 +22,7 @@ const (
 	firstPause    = 250 * time.Millisecond // before it is started again; doubled with every short life
 )
 
-// crewEvents tells the coordinator what becomes of its workers' processes.
+// crewEvents tells the coordinator what becomes of its workers' processes, until end is called.
 type crewEvents struct {
 	events chan pipeline.CoordinatorEvent
 	ended  chan struct{}
@@ -55,7 +55,7 @@ func (r *Run) startCrew(ctx context.Context, n *node, events *crewEvents) (left 
 		err = r.startChildren(ctx, n.log, &group, events, &last)
 	default:
 		group.Go(func() {
-			if err := r.workHere(ctx, n); err != nil {
+			if err := r.workHere(ctx, n); err != nil && ctx.Err() == nil {
 				last.keep(fmt.Sprintf("worker %s failed: %v", localWorker, err))
 				events.tell(pipeline.WorkerLost{Worker: localWorker, Reason: err.Error()})
 			}
