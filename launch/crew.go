@@ -119,10 +119,10 @@ func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipel
 			return nil
 		}
 		reason := fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))
-		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason})
 		if short++; time.Since(began) > shortLife {
 			short, pause = 0, firstPause
 		}
+		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason, GivenUp: short == maxShortLives})
 		if short == maxShortLives {
 			return fmt.Errorf("worker %s was given up: %d times in a row it ended soon after its start: %s", id, short, reason)
 		}

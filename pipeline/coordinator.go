@@ -286,10 +286,14 @@ func (c *Coordinator) failed(m *member, msg Failed) []CoordinatorEffect {
 // processEnded takes in that a worker's process is known to have ended.
 func (c *Coordinator) processEnded(e WorkerLost) []CoordinatorEffect {
 	c.outside = c.outside.without(c.outside.find(e.Worker))
+	if e.GivenUp && !c.begun { // the others need not wait for it
+		c.start.Workers = max(1, c.start.Workers-1)
+		c.wanted = min(c.wanted, c.start.Workers)
+	}
 	if m := c.members.find(e.Worker); m != nil {
 		return c.lost(m, "was lost: "+e.Reason)
 	}
-	return nil
+	return c.begin()
 }
 
 // deserted ends a run that has no workers left and will have none. A hello that one of them said
