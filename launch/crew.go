@@ -22,7 +22,7 @@ const (
 	firstPause    = 250 * time.Millisecond // before it is started again; doubled with every short life
 )
 
-// crewEvents tells the coordinator what becomes of its workers' processes.
+// crewEvents tells the coordinator what becomes of its workers' processes, until end is called.
 type crewEvents struct {
 	events chan pipeline.CoordinatorEvent
 	ended  chan struct{}
@@ -55,7 +55,7 @@ func (r *Run) startCrew(ctx context.Context, n *node, events *crewEvents) (left 
 		err = r.startChildren(ctx, n.log, &group, events, &last)
 	default:
 		group.Go(func() {
-			if err := r.workHere(ctx, n); err != nil {
+			if err := r.workHere(ctx, n); err != nil && ctx.Err() == nil {
 				last.keep(fmt.Sprintf("worker %s failed: %v", localWorker, err))
 				events.tell(pipeline.WorkerLost{Worker: localWorker, Reason: err.Error()})
 			}
@@ -119,10 +119,10 @@ func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipel
 			return nil
 		}
 		reason := fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))
-		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason})
 		if short++; time.Since(began) > shortLife {
 			short, pause = 0, firstPause
 		}
+		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason, GivenUp: short == maxShortLives})
 		if short == maxShortLives {
 			return fmt.Errorf("worker %s was given up: %d times in a row it ended soon after its start: %s", id, short, reason)
 		}

@@ -61,9 +61,9 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	crew := newCrewEvents()
-	defer crew.end()
 	left, err := r.startCrew(ctx, n, crew)
 	if err != nil {
+		crew.end()
 		leave()
 		<-left
 		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
@@ -79,6 +79,7 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, generation) },
 		Notify: r.env.Notify, Log: n.log,
 	})
+	crew.end() // before anybody is waited for who may want to tell something
 	select {
 	case <-left:
 	case <-time.After(finishTime):

@@ -85,6 +85,7 @@ type Coordinator struct {
 	written checkpoint // newest with a checkpoint on disk
 	writing bool       // a checkpoint is being written
 	faults  int        // workers that failed since the last confirmed step
+	nobody  string     // why no worker will come any more; empty: some may
 	stopped string
 	failure error
 }
@@ -151,6 +152,9 @@ func (c *Coordinator) Tick() (effects []CoordinatorEffect) {
 		if c.phase == ended {
 			return effects
 		}
+	}
+	if effects = append(effects, c.deserted()...); c.phase == ended {
+		return effects
 	}
 	c.waited++
 	effects = append(effects, c.onTime()...)
@@ -219,7 +223,8 @@ func (c *Coordinator) Handle(event CoordinatorEvent) []CoordinatorEffect {
 	case WorkerLost:
 		return c.processEnded(e)
 	case NobodyComes:
-		return c.nobodyComes(e)
+		c.nobody = e.Reason
+		return c.deserted()
 	case StopRequested:
 		return c.stop(e.Reason)
 	case Paused:
@@ -282,16 +287,21 @@ func (c *Coordinator) failed(m *member, msg Failed) []CoordinatorEffect {
 // processEnded takes in that a worker's process is known to have ended.
 func (c *Coordinator) processEnded(e WorkerLost) []CoordinatorEffect {
 	c.outside = c.outside.without(c.outside.find(e.Worker))
+	if e.GivenUp && !c.begun { // the others need not wait for it
+		c.start.Workers = max(1, c.start.Workers-1)
+		c.wanted = min(c.wanted, c.start.Workers)
+	}
 	if m := c.members.find(e.Worker); m != nil {
 		return c.lost(m, "was lost: "+e.Reason)
 	}
-	return nil
+	return c.begin()
 }
 
-// nobodyComes ends a run that has no workers left and will have none.
-func (c *Coordinator) nobodyComes(e NobodyComes) []CoordinatorEffect {
-	if len(c.members)+len(c.outside) > 0 {
-		return nil // somebody is here all the same
+// deserted ends a run that has no workers left and will have none. A hello that one of them said
+// before it ended may still be remembered; one that joins all the same is of somebody else.
+func (c *Coordinator) deserted() []CoordinatorEffect {
+	if c.nobody == "" || len(c.members)+len(c.outside) > 0 {
+		return nil
 	}
-	return c.end(errors.New(e.Reason))
+	return c.end(errors.New(c.nobody))
 }

@@ -48,8 +48,9 @@ type Superseded struct{ Err error }
 
 // WorkerLost reports that a worker's process has ended.
 type WorkerLost struct {
-	Worker WorkerID
-	Reason string
+	Worker  WorkerID
+	Reason  string
+	GivenUp bool // it is not started again
 }
 
 // NobodyComes reports that all workers have ended and no other will come.

@@ -170,15 +170,34 @@ func TestAWorkerIsCutOffForAWhile(t *testing.T) {
 func TestAllWorkersAreCutOffForAWhile(t *testing.T) {
 	for workers := 1; workers <= 3; workers++ {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { allCutOff(t, workers) })
+			synctest.Test(t, func(t *testing.T) {
+				r := newQuietRig(t, longJob...)
+				l, gone, chosen := allCutOff(t, r, workers, pace, time.Minute)
+				if len(chosen) != 1 || chosen[0] != (pipeline.StateChosen{Step: 2, Holders: workers}) || gone != workers {
+					t.Errorf("it went on %+v after %d had gone", chosen, gone)
+				}
+				if l.loaded != workers {
+					t.Errorf("%d buckets were loaded, one is the state before training", l.loaded)
+				}
+				l.mustAsk(t, r, map[int64]int{3: 2})
+			})
 		})
 	}
+	t.Run("from a server", func(t *testing.T) { // where it is only certain that the bits are the same
+		t.Parallel()
+		_, gone, chosen := allCutOff(t, newRig(t, longJob...), 2, 0, 0)
+		if len(chosen) < 1 || gone < 2 {
+			t.Errorf("it went on %+v after %d had gone", chosen, gone)
+		}
+	})
 }
 
-func allCutOff(t *testing.T, workers int) {
-	r := newQuietRig(t, longJob...)
+// allCutOff trains with workers that are all cut off after step 2, and come back a while after the
+// coordinator has given them up. It returns how many were, and what the run went on from then.
+func allCutOff(t *testing.T, r *rig, workers int, pace, away time.Duration) (l *ledger, gone int, chosen []pipeline.StateChosen) {
+	t.Helper()
 	want := r.reference(t)
-	var l ledger
+	l = &ledger{}
 	cut := func(cut bool) {
 		for _, h := range r.hands {
 			h.set(func(b *bus) { b.cut = cut })
@@ -190,7 +209,6 @@ func allCutOff(t *testing.T, workers int) {
 		t.Fatal(err)
 	}
 	f.start.Workers = workers
-	gone := 0
 	said := r.conduct(t, f, func(n pipeline.Notice, _ func(string)) {
 		switch n := n.(type) {
 		case pipeline.StepDone:
@@ -199,28 +217,21 @@ func allCutOff(t *testing.T, workers int) {
 			}
 		case pipeline.WorkerLeft:
 			if gone++; gone == workers {
-				time.AfterFunc(time.Minute, func() { cut(false) })
+				time.AfterFunc(away, func() { cut(false) })
 			}
 		}
 	}, func() {
 		for i := range workers {
-			r.watch(t, &l, "wxy"[i:i+1], pace, nil)
+			r.watch(t, l, "wxy"[i:i+1], pace, nil)
 		}
 	})
 	r.mustComplete(t, fsys, said, want)
-	var chosen []pipeline.StateChosen
 	for _, n := range said.notices {
 		if c, ok := n.(pipeline.StateChosen); ok {
 			chosen = append(chosen, c)
 		}
 	}
-	if len(chosen) != 1 || chosen[0] != (pipeline.StateChosen{Step: 2, Holders: workers}) || gone != workers {
-		t.Errorf("it went on %+v after %d had gone", chosen, gone)
-	}
-	if l.loaded != workers {
-		t.Errorf("%d buckets were loaded, one is the state before training", l.loaded)
-	}
-	l.mustAsk(t, r, map[int64]int{3: 2})
+	return l, gone, chosen
 }
 
 // A worker that is asked to go in the middle of a lease finishes it, so that nothing is computed
