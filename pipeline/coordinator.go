@@ -18,6 +18,8 @@ const (
 	// gatherTicks is how long a coordinator waits for the workers that may hold a newer
 	// state than the newest checkpoint, from the first hello on.
 	gatherTicks = 6
+	// momentTicks is how long it waits at least when nobody holds the newest state.
+	momentTicks = 2
 	// beginTicks is how long the first members wait for the others to begin with.
 	beginTicks = 60
 	// joinTicks is how long a step that is ready to be decided waits for joiners to finish
@@ -120,8 +122,8 @@ func NewCoordinator(plan *Plan, start Start) *Coordinator {
 		c.written = checkpoint{start.Step, start.Digest}
 		c.saved = c.written
 	}
-	if last := c.recorded.Step(c.recorded.Last()); last != nil && c.recorded.Last() > start.Step {
-		for _, l := range last.Intent.Leases {
+	for step := start.Step + 1; step <= c.recorded.Last(); step++ { // any of them may have recomputed the newest
+		for _, l := range c.recorded.Step(step).Intent.Leases {
 			c.expect(WorkerID(l.Worker))
 		}
 	}

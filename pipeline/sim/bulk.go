@@ -14,9 +14,7 @@ func (c *coordinator) pull(e *pipeline.Reduce, i int, parts [][]float32) {
 			return
 		}
 		if c.reduction != e { // it was taken back, perhaps just before it was done
-			if c.w.chance.below(2) == 0 {
-				c.receive(pipeline.Reduced{Step: e.Step, Attempt: e.Attempt, Err: errTakenBack, Worker: e.Contributions[i].Worker})
-			}
+			c.late(e)
 			return
 		}
 		if c.paused {
@@ -41,6 +39,16 @@ func (c *coordinator) pull(e *pipeline.Reduce, i int, parts [][]float32) {
 		r.RootDigest, r.SumSquares = c.w.job.device.digestOf(c.root.grad)
 		c.receive(r)
 	})
+}
+
+// late tells of a reduction that was taken back, as it may happen: that it failed for some
+// worker's sake, or that it succeeded, when the step has long been another.
+func (c *coordinator) late(e *pipeline.Reduce) {
+	r := pipeline.Reduced{Step: e.Step, Attempt: e.Attempt, Err: errTakenBack, Worker: e.Contributions[0].Worker}
+	if c.w.chance.below(2) == 0 {
+		r = pipeline.Reduced{Step: e.Step, Attempt: e.Attempt, RootDigest: c.w.job.want.step(e.Step).root, SumSquares: make([]pipeline.Float, c.w.job.device.buckets)}
+	}
+	c.later(c.w.chance.between(1, 2*tick), r)
 }
 
 var (

@@ -8,6 +8,7 @@ type coordinator struct {
 	generation uint64
 	machine    *pipeline.Coordinator
 	alive      bool
+	ended      int64 // when it died
 	paused     bool
 	inbox      []pipeline.CoordinatorEvent // while it is paused
 	fuse       int                         // effects until it dies; -1: it does not
@@ -129,7 +130,7 @@ func (c *coordinator) die(why string) {
 		return
 	}
 	c.w.tracef("coordinator %d ends: %s", c.generation, why)
-	c.alive = false
+	c.alive, c.ended = false, c.w.clock.now
 	c.file.crash(c.w.chance)
 	if c == c.w.newest() {
 		c.w.clock.after(c.w.chance.between(tick/2, 8*tick), c.w.supervise)
@@ -176,7 +177,7 @@ func (c *coordinator) do(effect pipeline.CoordinatorEffect) {
 	case pipeline.End:
 		c.outcome = &e.Outcome
 		c.w.tracef("coordinator %d ends with %+v", c.generation, e.Outcome)
-		c.ended()
+		c.close()
 	}
 }
 
@@ -253,10 +254,10 @@ func (c *coordinator) announce(n pipeline.Notice) {
 	c.w.tracef("coordinator %d: %T %+v", c.generation, n, n)
 }
 
-// ended takes the outcome; the supervisor decides whether the run goes on.
-func (c *coordinator) ended() {
+// close takes the outcome; the supervisor decides whether the run goes on.
+func (c *coordinator) close() {
 	c.w.judgeOutcome(c, *c.outcome)
-	c.alive = false
+	c.alive, c.ended = false, c.w.clock.now
 	if c.outcome.Err == nil {
 		c.file.durable = len(c.file.data)
 	}

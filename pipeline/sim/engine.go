@@ -269,7 +269,6 @@ func (k *worker) damage() {
 	for i := range d.buckets {
 		d.load(k.engine, i, s)
 	}
-	k.flaws.state = true
 }
 
 // flip changes one bit of the fraction or the sign.

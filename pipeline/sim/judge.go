@@ -58,6 +58,11 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 // judgeChosen checks that the run goes on from no state beyond its records, and, where
 // nothing kept the workers from telling, from the highest that one of them holds.
 func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
+	for key := range w.evidence.applied {
+		if key.generation == c.generation {
+			delete(w.evidence.applied, key) // what was reported before was given up
+		}
+	}
 	last := int64(len(c.journal.Steps))
 	if n.Step > last {
 		w.failf("coordinator %d goes on from state %d: its journal ends with intent %d", c.generation, n.Step, last)
@@ -67,8 +72,9 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 			return
 		}
 	}
-	if w.network.loss > 0 || w.network.late > 0 {
-		return
+	before := w.coordinator(c.generation - 1)
+	if w.network.loss > 0 || w.network.late > 0 || before != nil && w.clock.now < before.ended+8*tick {
+		return // a worker that was told to wait says nothing for a while
 	}
 	for _, k := range w.workers {
 		if k.alive && !k.guilty && k.state > n.Step && k.state <= last {

@@ -211,7 +211,7 @@ func (w *world) calmDown() {
 	w.newest().wake()
 	for _, k := range w.workers {
 		k.cut = cut{}
-		k.flaws = flaws{state: k.flaws.state, spoiled: k.flaws.spoiled}
+		k.flaws = flaws{spoiled: k.flaws.spoiled} // what is damaged stays
 		switch {
 		case k.life == 0:
 			k.begin()

@@ -17,10 +17,9 @@ const (
 
 // worker is a place where a worker runs, one life after the other.
 type worker struct {
-	w     *world
-	index int
-	id    pipeline.WorkerID
-	cut   cut
+	w   *world
+	id  pipeline.WorkerID
+	cut cut
 
 	life    int // counts its processes
 	machine *pipeline.Worker
@@ -63,7 +62,6 @@ type flaws struct {
 	loss     bool // its next loss is no number
 	gradient bool // its next contribution is wrong
 	infinite bool // its next contribution has no finite norm
-	state    bool // its state has been damaged
 	spoiled  bool // a contribution has been, after it was measured
 }
 
