@@ -68,6 +68,7 @@ var rules = []rule{
 	{pkg: "watch/logdir", project: "vfs watch", why: "reads and follows the log files of a run"},
 	{pkg: "vfs", modules: sys, why: "the door to the file system"},
 	{pkg: "vfs/crashfs", project: "vfs", why: "the file system that forgets"},
+	{pkg: "test/chaos", why: "has tests alone, of processes: it imports nothing"},
 	{pkg: "launch", project: "*", modules: zap + " " + sys, why: "builds whole processes from the parts"},
 	{pkg: "cli", project: "*", modules: cobra + " " + zap + " " + sys + " " + term, why: "reads flags and wires"},
 	{pkg: "cmd/andrea", project: "cli", why: "a main of one line"},
