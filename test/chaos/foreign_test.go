@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,8 +20,9 @@ type foreignServer struct {
 	dir  string
 	port int
 
-	mu   sync.Mutex
-	nats *server.Server
+	mu       sync.Mutex
+	nats     *server.Server
+	restarts sync.WaitGroup
 }
 
 // users are those of the documented configuration, each with its variable's middle part.
@@ -33,8 +36,11 @@ func newForeignServer(t *testing.T) *foreignServer {
 			t.Fatal(err)
 		}
 	}
-	f.start()
+	if err := f.start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(f.stop)
+	t.Cleanup(f.restarts.Wait)
 	return f
 }
 
@@ -42,25 +48,24 @@ func newForeignServer(t *testing.T) *foreignServer {
 func (f *foreignServer) creds(user string) string { return filepath.Join(f.dir, user+".txt") }
 
 // start starts the server, at the address of its former life.
-func (f *foreignServer) start() {
-	f.t.Helper()
+func (f *foreignServer) start() error {
 	o, err := server.ProcessConfigFile("../../docs/nats/server.conf")
 	if err != nil {
-		f.t.Fatal(err)
+		return err
 	}
 	o.Host, o.Port, o.NoSigs, o.NoLog, o.TLS, o.TLSConfig = "127.0.0.1", f.port, true, true, false, nil
 	s, err := server.NewServer(o)
 	if err != nil {
-		f.t.Fatal(err)
+		return err
 	}
 	s.Start()
 	if !s.ReadyForConnections(time.Minute) {
-		f.t.Fatal("the NATS server does not start")
+		return errors.New("the NATS server does not start")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.nats = s
-	f.port = s.Addr().(*net.TCPAddr).Port
+	f.nats, f.port = s, s.Addr().(*net.TCPAddr).Port
+	return nil
 }
 
 func (f *foreignServer) stop() {
@@ -70,9 +75,20 @@ func (f *foreignServer) stop() {
 	f.nats.WaitForShutdown()
 }
 
+// restart stops the server and starts it again. It returns at once: who waits for it must not hold
+// messages back.
+func (f *foreignServer) restart() {
+	f.restarts.Go(func() {
+		f.stop()
+		if err := f.start(); err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
 // address is where the server listens.
 func (f *foreignServer) address() (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.nats.Addr().String(), nil
+	return fmt.Sprintf("127.0.0.1:%d", f.port), nil
 }

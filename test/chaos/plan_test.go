@@ -23,11 +23,12 @@ const (
 	slowLink        = "slow"
 	openLink        = "half-open"
 	cutAll          = "cut everybody off"
+	restartServer   = "restart server"
 )
 
 var faults = []string{
 	killWorker, killWorkers, killCoordinator, killAll, stopWorker, stopCoordinator, termWorker, termCoordinator,
-	resetLink, stallLink, slowLink, openLink, cutAll,
+	resetLink, stallLink, slowLink, openLink, cutAll, restartServer,
 }
 
 // strike is one fault at one point.
@@ -87,7 +88,9 @@ func draw(seed uint64, n int) (all []schedule) {
 		slices.SortStableFunc(chosen, func(a, b string) int { return rank(a) - rank(b) })
 		for i, point := range chosen {
 			s.strikes = append(s.strikes, provoke(rng, point, i == 0)...)
-			s.strikes = append(s.strikes, drawStrike(rng, point, nextFault()))
+			fault := nextFault()
+			s.strikes = append(s.strikes, drawStrike(rng, point, fault))
+			s.foreign = s.foreign || fault == restartServer
 		}
 		all = append(all, s)
 	}

@@ -64,6 +64,8 @@ func (c *cluster) strike(s strike, worker int) (hit bool) {
 		path.halfOpen(s.lasts, s.client)
 	case cutAll:
 		c.cutAll(s.lasts)
+	case restartServer:
+		c.foreign.restart()
 	}
 	return true
 }
