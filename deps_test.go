@@ -69,6 +69,8 @@ var rules = []rule{
 	{pkg: "watch/logdir", project: "vfs watch", why: "reads and follows the log files of a run"},
 	{pkg: "vfs", modules: sys, why: "the door to the file system"},
 	{pkg: "vfs/crashfs", project: "vfs", why: "the file system that forgets"},
+	{pkg: "image", pure: true, why: "files to an OCI layout"},
+	{pkg: "scripts/image", project: "image", why: "runs the compiler and writes the layout; a program for developers"},
 	{pkg: "k8s", pure: true, project: "pipeline", modules: yaml, why: "manifests to objects, and what a cluster says to a state"},
 	{pkg: "k8s/kubectl", why: "runs kubectl"},
 	{pkg: "launch", project: "*", modules: zap + " " + sys, why: "builds whole processes from the parts"},
