@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,8 @@ var folders = sync.OnceValues(func() ([]folder, error) {
 			return err
 		case entry.IsDir() && name != "." && (base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")):
 			return fs.SkipDir
+		case entry.IsDir() && name != "." && isModule(name):
+			return fs.SkipDir // what it is made of is no concern of this one
 		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
@@ -55,6 +58,12 @@ var folders = sync.OnceValues(func() ([]folder, error) {
 	slices.SortFunc(all, func(a, b folder) int { return strings.Compare(a.path, b.path) })
 	return all, err
 })
+
+// isModule reports that a folder is a Go module of its own.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
 
 // allFolders is folders for a test.
 func allFolders(t *testing.T) []folder {

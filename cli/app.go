@@ -118,6 +118,6 @@ any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o), keysCommand(o),
-		dataCommand(o), checkpointsCommand(o), verifyRunCommand(o), replayCommand(o), generateCommand(o), modelCommand(o), benchCommand(o))
+		dataCommand(o), checkpointsCommand(o), verifyRunCommand(o), replayCommand(o), generateCommand(o), modelCommand(o), benchCommand(o), k8sCommand(o))
 	return root
 }

@@ -19,7 +19,8 @@ func coordinatorCommand(o outside) *cobra.Command {
 
 The coordinator reads the dataset, keeps journal and checkpoints in the run's folder,
 and runs the NATS server that the workers connect to. It begins to train when all
-workers have joined. A run that exists is gone on with: give its folder without a job.
+workers have joined. A run that exists is gone on with: give its folder alone, or the job
+that it began with, so that what starts a coordinator again can repeat its command.
 
 Its server listens on this machine alone, unless it gets a certificate and its key. With
 --nats the run uses a server that somebody else runs, and has none of its own.`,
@@ -97,12 +98,19 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	return train(o, run, guard, show, again)
 }
 
-// open opens a run that exists.
-func (f coordinatorFlags) open(_ outside, environment launch.Environment) (*launch.Run, error) {
-	if f.train.job != "" || len(f.train.set) > 0 {
-		return nil, fmt.Errorf("coordinating the run %s: it exists, and its job cannot change: leave out --job and --set, or name a new folder with --run", f.train.run)
+// open opens a run that exists. A job that is given must be the run's own.
+func (f coordinatorFlags) open(o outside, environment launch.Environment) (*launch.Run, error) {
+	if f.train.job == "" && len(f.train.set) == 0 {
+		return launch.Open(environment, f.train.run, f.train.data)
 	}
-	return launch.Open(environment, f.train.run, f.train.data)
+	spec, err := f.train.jobSpec(o.fs)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Data.Path == "" {
+		return nil, errors.New("the job does not say where its dataset lies: give --data with it, or leave out --job and --set to go on with the run as it is")
+	}
+	return launch.OpenSame(environment, f.train.run, spec)
 }
 
 // create creates a new run.

@@ -10,16 +10,23 @@ import (
 func TestACoordinatorOfARunThatExists(t *testing.T) {
 	p := trained(t, 1)
 	before := contents(t, p.dir)
-	for _, more := range [][]string{{"--set", "steps=30"}, {"--job", "runs/demo/job.yaml"}} {
-		r := p.run("", append([]string{"coordinator", "--run", "runs/demo"}, more...)...)
-		if r.code != 2 || !strings.Contains(r.stderr, "--job and --set") {
-			t.Errorf("%v: exit %d\n%s", more, r.code, r.stderr)
+	for _, c := range []struct{ flags, want string }{
+		{"--set steps=30", "leave out --job and --set"},
+		{"--job runs/demo/job.yaml --set steps=30", "became 30"},
+		{"--job nowhere.yaml", "nowhere.yaml"},
+	} {
+		r := p.run("", append([]string{"coordinator", "--run", "runs/demo"}, strings.Fields(c.flags)...)...)
+		if r.code != 2 || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s: exit %d\n%s", c.flags, r.code, r.stderr)
 		}
 	}
 	if contents(t, p.dir) != before {
 		t.Error("a refused coordinator has changed something")
 	}
-	if r := p.run("", "coordinator", "--run", "runs/demo"); r.code != 0 || !strings.Contains(r.stderr, "is complete") {
-		t.Errorf("a complete run: exit %d\n%s", r.code, r.stderr)
+	for _, flags := range []string{"", "--job runs/demo/job.yaml"} {
+		r := p.run("", append([]string{"coordinator", "--run", "runs/demo"}, strings.Fields(flags)...)...)
+		if r.code != 0 || !strings.Contains(r.stderr, "is complete") {
+			t.Errorf("a complete run %s: exit %d\n%s", flags, r.code, r.stderr)
+		}
 	}
 }

@@ -1,11 +1,19 @@
 package cpuengine
 
-import "andrea/model"
+import (
+	"andrea/cpuengine/internal/kernel"
+	"andrea/model"
+)
+
+// digestOf is model.DigestOf by the kernels of a path.
+func digestOf(path *kernel.Path, kind model.Kind, start int, x []float32) model.Digest {
+	sums, done := path.MixSums(uint64(kind)<<62|uint64(start)<<32, x)
+	return model.Digest(sums).Add(model.DigestOf(kind, start+done, x[done:]))
+}
 
 // digestOf is model.DigestOf by the device's kernels.
 func (d *device) digestOf(kind model.Kind, start int, x []float32) model.Digest {
-	sums, done := d.path.MixSums(uint64(kind)<<62|uint64(start)<<32, x)
-	return model.Digest(sums).Add(model.DigestOf(kind, start+done, x[done:]))
+	return digestOf(d.path, kind, start, x)
 }
 
 // stateDigestOf is model.StateDigestOf by the device's kernels.

@@ -41,7 +41,7 @@ type Engine struct {
 
 	params    weights
 	m, v      []float32 // nil without slots
-	slots     []weights
+	slots     []gradient
 	mem       *memory
 	optimizer *optimizer // nil without slots
 	embedding *embedding
@@ -143,7 +143,7 @@ func (e *Engine) wire() {
 	c, mem := e.config, e.mem
 	e.params, e.m, e.v = viewWeights(e.layout, mem.params), mem.m, mem.v
 	for _, flat := range mem.slots {
-		e.slots = append(e.slots, viewWeights(e.layout, flat))
+		e.slots = append(e.slots, gradient{weights: viewWeights(e.layout, flat)})
 	}
 	e.norm = newNorm(e.device, c.DModel, c.NormEps)
 	embedNorm := e.norm

@@ -188,11 +188,11 @@ func TestPartsFollowTheCalls(t *testing.T) {
 	if e.Parts() != (Parts{}) {
 		t.Errorf("a new engine has used %+v", e.Parts())
 	}
-	if err := e.Zero(0); err != nil {
+	if err := e.Fold(0, 1); err != nil {
 		t.Fatal(err)
 	}
 	if p := e.Parts(); p.Optimizer <= 0 || p.Total() != p.Optimizer {
-		t.Errorf("after Zero: %+v", p)
+		t.Errorf("after Fold: %+v", p)
 	}
 	if _, err := e.Accumulate(0, enginetest.DrawBatch(c, 1, c.Context, 1)); err != nil {
 		t.Fatal(err)

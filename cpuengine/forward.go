@@ -7,7 +7,7 @@ import "andrea/model"
 func (e *Engine) evaluate(b model.Batch) model.Loss {
 	e.watch.start()
 	e.forward(b, func(int) int { return 0 })
-	return e.head(b, nil)
+	return e.head(b, nil, false)
 }
 
 // logits runs the forward pass over tokens as one window and computes one row of logits.
@@ -75,9 +75,9 @@ func (e *Engine) finalNorm(rows int) {
 }
 
 // head returns the loss, one block of rows of the logits after the other. With a
-// gradient it adds that of lm_head to it, blocks in order, and leaves the gradient of
-// mem.final in mem.dx.
-func (e *Engine) head(b model.Batch, gradient *weights) model.Loss {
+// gradient it sets that of lm_head, or adds to it, blocks in order, and leaves the gradient
+// of mem.final in mem.dx.
+func (e *Engine) head(b model.Batch, g *gradient, add bool) model.Loss {
 	rows, d, v, parts := b.Windows*b.T, e.config.DModel, e.config.Vocab, &e.watch.parts
 	e.finalNorm(rows)
 	weight := dense(e.params.head, v, d)
@@ -86,10 +86,10 @@ func (e *Engine) head(b model.Batch, gradient *weights) model.Loss {
 		logits, x := dense(e.mem.logits, n, v), dense(e.mem.final[lo*d:], n, d)
 		e.gemm.Mul(logits, x, weight.T(), false)
 		e.watch.mark(&parts.MatMul)
-		e.entropy.run(b, lo, n, e.mem.logits, gradient != nil)
+		e.entropy.run(b, lo, n, e.mem.logits, g != nil)
 		e.watch.mark(&parts.CrossEntropy)
-		if gradient != nil {
-			e.gemm.Mul(dense(gradient.head, v, d), logits.T(), x, true)
+		if g != nil {
+			e.gemm.Mul(dense(g.head, v, d), logits.T(), x, add || lo > 0)
 			e.gemm.Mul(dense(e.mem.dx[lo*d:], n, d), logits, weight, false)
 			e.watch.mark(&parts.MatMul)
 		}

@@ -29,6 +29,7 @@ func spansOf(l model.Layout) []span {
 type optimizer struct {
 	*device
 	spans      []span
+	tables     int // leading spans, those of wte and wpe
 	params     []float32
 	m, v       []float32
 	digests    []workerDigest // one per worker; their sum does not depend on who did what
@@ -57,6 +58,7 @@ func newOptimizer(e *Engine) *optimizer {
 		params: e.params.flat, m: e.m, v: e.v,
 		digests: make([]workerDigest, e.options.Threads),
 	}
+	o.tables = blocks(len(e.params.token), spanSize) + blocks(len(e.params.position), spanSize)
 	o.updateTask, o.foldTask, o.zeroTask = o.updateSpan, o.foldSpan, o.zeroSpan
 	o.gradTask, o.stateTask = o.gradPiece, o.statePiece
 	return o
@@ -69,6 +71,7 @@ func (e *Engine) Update(slot int, scale float32, h model.Hyper) (model.Digest, e
 		return model.Digest{}, err
 	}
 	e.watch.start()
+	e.settle(slot)
 	o := e.optimizer
 	o.src, o.decay = e.slots[slot].flat, h.Decay
 	o.adam = kernel.AdamW{
@@ -138,6 +141,8 @@ func (e *Engine) Fold(dst, src int) error {
 		}
 	}
 	e.watch.start()
+	e.settle(dst)
+	e.settle(src)
 	e.optimizer.dst, e.optimizer.src = e.slots[dst].flat, e.slots[src].flat
 	e.pool.Each(len(e.optimizer.spans), e.optimizer.foldTask)
 	e.watch.mark(&e.watch.parts.Optimizer)
@@ -154,11 +159,22 @@ func (e *Engine) Zero(slot int) error {
 	if err := e.checkSlot(slot); err != nil {
 		return err
 	}
-	e.watch.start()
-	e.optimizer.dst = e.slots[slot].flat
-	e.pool.Each(len(e.optimizer.spans), e.optimizer.zeroTask)
-	e.watch.mark(&e.watch.parts.Optimizer)
+	e.slots[slot].fresh = true
 	return nil
+}
+
+// settle writes the zeros of a slot that Zero marked.
+func (e *Engine) settle(slot int) {
+	if e.slots[slot].fresh {
+		e.slots[slot].fresh = false
+		e.clear(e.slots[slot].flat, len(e.optimizer.spans))
+	}
+}
+
+// clear sets the first n spans of a flat vector to +0.
+func (e *Engine) clear(flat []float32, n int) {
+	e.optimizer.dst = flat
+	e.pool.Each(n, e.optimizer.zeroTask)
 }
 
 func (o *optimizer) zeroSpan(_, i int) {

@@ -9,7 +9,7 @@ type Parts struct {
 	Attention    time.Duration // attention, its GEMMs on tiles included
 	Pointwise    time.Duration // embedding and norms
 	CrossEntropy time.Duration // softmax of the logits and loss
-	Optimizer    time.Duration // AdamW with the state's digest, folding and zeroing
+	Optimizer    time.Duration // AdamW with the state's digest, and folding
 }
 
 // Total is the sum of the parts.

@@ -57,6 +57,7 @@ func (e *Engine) gradient(slot, bucket int, slices ...[]float32) (flat []float32
 	if err != nil {
 		return nil, 0, err
 	}
+	e.settle(slot)
 	return e.slots[slot].flat[lo:hi], lo, nil
 }
 

@@ -20,6 +20,13 @@ type weights struct {
 	head     []float32 // [V,d] lm_head
 }
 
+// gradient is a slot. Zero only marks it: the first products into it then need not read what
+// they would add to, so that whole gradients are neither cleared nor read back.
+type gradient struct {
+	weights
+	fresh bool // it is +0, whatever its memory holds
+}
+
 // tensorsOfLayer is how many tensors of the layout a layer has: wq, wk, wv, wo,
 // fc1, fc2; before the first layer come wte and wpe.
 const tensorsOfLayer = 6

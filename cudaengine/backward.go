@@ -42,7 +42,20 @@ func (p *pass) inputs(c, a, w driver.Pointer, n, k int, aux driver.Pointer, epil
 
 // addWeights adds A[rows,m]ᵀ·B[rows,n] to a gradient [m,n].
 func (p *pass) addWeights(dw, a, b driver.Pointer, m, n int) {
-	p.product(p.kernels.mulTN, matrix{dw, n}, matrix{a, m}, matrix{b, n}, 0, m, n, p.rows, kernels.AddFP32)
+	p.addProduct(dw, matrix{a, m}, matrix{b, n}, m, n, p.rows)
+}
+
+// addProduct adds A[k,m]ᵀ·B[k,n] to a gradient [m,n]. Where k is long and the gradient small, the sums are cut into
+// parts, which many blocks compute at the same time.
+func (p *pass) addProduct(dw driver.Pointer, a, b matrix, m, n, k int) {
+	parts := kernels.Parts(m, n, k)
+	if parts == 1 {
+		p.product(p.kernels.mulTN, matrix{dw, n}, a, b, 0, m, n, k, kernels.AddFP32)
+		return
+	}
+	p.compute.launch(p.kernels.mulTN, kernels.Sizes{M: m, N: n, Parts: parts}, p.mem.parts, a.at, b.at, 0,
+		driver.Int(m), driver.Int(n), driver.Int(k), driver.Int(a.stride), driver.Int(b.stride), driver.Int(n), driver.Int(kernels.StoreFP32))
+	p.compute.launch(p.kernels.addParts, kernels.Sizes{Count: m * n}, dw, p.mem.parts, driver.Int(m*n), driver.Int(parts))
 }
 
 // mlpBackward takes mem.dx from the output to the input of the MLP and adds the gradients of its weights to dw.

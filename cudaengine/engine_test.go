@@ -5,6 +5,7 @@ package cudaengine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -252,6 +253,30 @@ func TestSumsFollowTheSlot(t *testing.T) {
 			if want := model.SumSquares(now); got != want {
 				t.Errorf("after %s the sum of slot %d is %v, want %v", change.what, slot, got, want)
 			}
+		}
+	}
+}
+
+// Widths at which no row and no weight starts at a multiple of 16 bytes are slow, and right.
+func TestOddWidths(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the context is long, for the sake of sums in parts")
+	}
+	c := small()
+	c.DModel, c.NHead, c.Vocab, c.Context = 6, 2, 61, 1024 // long enough for sums in parts
+	batch := enginetest.DrawBatch(c, 1, c.Context, 2)
+	plain := enginetest.NewPlain(c, 1, 1)
+	load(t, plain, c, enginetest.DrawState(c, 1))
+	want, err := plain.Accumulate(0, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, precision := range precisions {
+		e := open(t, c, Options{Microbatch: 1, Slots: 1, Precision: precision})
+		load(t, e, c, enginetest.DrawState(c, 1))
+		got, err := e.Accumulate(0, batch)
+		if err != nil || math.Abs(got.Mean()-want.Mean()) > 0.01 {
+			t.Errorf("%s: loss %v, want %v, %v", precision, got.Mean(), want.Mean(), err)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (p *pass) crossEntropy(first, rows int, gradient bool) {
 func (p *pass) headBackward(dhead, x driver.Pointer, first, rows int) {
 	v, at := p.config.Vocab, int64(first)*int64(p.d)
 	dlogits := matrix{p.mem.dlogits, paddedVocab(v)}
-	p.product(p.kernels.mulTN, matrix{dhead, p.d}, dlogits, matrix{x, p.d}, 0, v, p.d, rows, kernels.AddFP32)
+	p.addProduct(dhead, dlogits, matrix{x, p.d}, v, p.d, rows)
 	dx, epilogue := element(p.mem.dx, at, words), kernels.StoreFP32
 	if p.config.FinalNorm {
 		dx, epilogue = element(p.mem.dnormed, at, p.bytes), kernels.Store

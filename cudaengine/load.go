@@ -24,7 +24,8 @@ type kernelSet struct {
 	normForward, normBackward, embedNormBackward    kernel
 	embedForward, embedTokens, embedPositions       kernel
 	crossEntropy, lossSum                           kernel
-	narrow, adamw, digest, fold, sumSquares         kernel
+	narrow, adamw, digest, fold, addParts           kernel
+	sumSquares                                      kernel
 }
 
 // loadKernels finds every kernel that an engine of this shape and precision launches.
@@ -57,6 +58,7 @@ func loadKernels(d *driver.Device, c model.Config, o Options) (set kernelSet, er
 		{&set.adamw, "adamw"},
 		{&set.digest, "digest"},
 		{&set.fold, "fold"},
+		{&set.addParts, "add_parts"},
 		{&set.sumSquares, "sum_squares"},
 	} {
 		if *k.to, err = loadKernel(d, modules, k.name); err != nil {

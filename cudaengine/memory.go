@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"andrea/cudaengine/internal/driver"
+	"andrea/kernels"
 	"andrea/model"
 )
 
@@ -57,6 +58,7 @@ type memory struct {
 	dx      driver.Pointer   // [R,d] float32, gradient of the residual stream
 	narrow  driver.Pointer   // the same in the engine's precision; dx in fp32
 	dnormed driver.Pointer   // [R,d] gradient of the output of a norm
+	parts   driver.Pointer   // the parts of one gradient of a weight, float32; see kernels.Parts
 	wide    driver.Pointer   // [R,4d] gradient of fc1's output, or of qkv [R,3d] and, behind it, of mixed [R,d]
 	delta   driver.Pointer   // [windows,n_head,T] float32
 	order   driver.Pointer   // [R] uint32, rows by token
@@ -137,6 +139,17 @@ func (p *plan) addHead() {
 	p.add(&p.mem.total, "loss", doubles)
 }
 
+// parts is the most elements that the parts of one gradient of a weight have; 0 if none is cut.
+func (p *plan) parts() (most int64) {
+	rows, d := int(p.rows()), p.config.DModel
+	for _, shape := range [][3]int{{d, d, rows}, {3 * d, d, rows}, {4 * d, d, rows}, {d, 4 * d, rows}, {p.config.Vocab, d, min(rows, headRows)}} {
+		if parts := kernels.Parts(shape[0], shape[1], shape[2]); parts > 1 {
+			most = max(most, int64(parts)*int64(shape[0])*int64(shape[1]))
+		}
+	}
+	return most
+}
+
 func (p *plan) addTraining(size int64) {
 	rows, d := p.rows(), int64(p.config.DModel)
 	p.add(&p.mem.m, "first moments", size*words)
@@ -146,6 +159,9 @@ func (p *plan) addTraining(size int64) {
 		p.add(&p.mem.slots[i], fmt.Sprintf("gradient slot %d", i), size*words)
 	}
 	p.add(&p.mem.sums, "sums of squares", int64(model.NewLayout(p.config).Buckets())*doubles)
+	if most := p.parts(); most > 0 {
+		p.add(&p.mem.parts, "parts of a gradient", most*words)
+	}
 	p.add(&p.mem.dx, "gradient of the residual stream", rows*d*words)
 	if p.options.Precision == BF16 {
 		p.add(&p.mem.narrow, "gradient of the residual stream in bf16", rows*d*p.element())

@@ -1,5 +1,5 @@
 // What goes over vectors element by element: the activations, for products of a library that has no such epilogue,
-// and conversions. A thread takes four elements.
+// and the conversion to bfloat16. A thread takes four elements.
 #include "tile.h"
 
 enum Kind { RELU, RELU2 };
@@ -32,13 +32,6 @@ template <class T> DEV_FN void act_backward(T *dx, const T *dy, const T *y, long
   put4(dx, g, left, true);
 }
 
-template <class To, class From> DEV_FN void convert(To *to, const From *from, long left) {
-  if (left <= 0) return;
-  float v[4];
-  get4(v, from, left, true);
-  put4(to, v, left, true);
-}
-
 #define ACT_KERNELS(suffix, T)                                                             \
   DEV_KERNEL(256, 4) act_forward_##suffix(T *y, const T *x, int count, int kind) {         \
     const long at = first_element();                                                       \
@@ -55,13 +48,10 @@ ACT_KERNELS(bf16, bf16)
 ACT_KERNELS(fp32, float)
 
 DEV_KERNEL(256, 4) narrow(bf16 *to, const float *from, int count) {
-  const long at = first_element();
-  convert(to + at, from + at, count - at);
+  const long at = first_element(), left = count - at;
+  if (left <= 0) return;
+  float v[4];
+  get4(v, from + at, left, true);
+  put4(to + at, v, left, true);
 }
 EXPORT_KERNEL(narrow)
-
-DEV_KERNEL(256, 4) widen(float *to, const bf16 *from, int count) {
-  const long at = first_element();
-  convert(to + at, from + at, count - at);
-}
-EXPORT_KERNEL(widen)

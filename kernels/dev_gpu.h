@@ -22,6 +22,7 @@ typedef unsigned long long uint64_t;
 #define DEV_BLOCK_Y ((unsigned)__nvvm_read_ptx_sreg_ctaid_y())
 #define DEV_BLOCK_Z ((unsigned)__nvvm_read_ptx_sreg_ctaid_z())
 #define DEV_BLOCKS_X ((unsigned)__nvvm_read_ptx_sreg_nctaid_x())
+#define DEV_BLOCKS_Z ((unsigned)__nvvm_read_ptx_sreg_nctaid_z())
 #define DEV_LANE (DEV_THREAD & 31u)
 #define DEV_WARP (DEV_THREAD >> 5)
 
@@ -86,6 +87,9 @@ DEV_FN void dev_cp_async16(void *shared, const void *global, int bytes) {
 DEV_FN void dev_cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most N groups of this thread are under way.
 template <int N> DEV_FN void dev_cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// Tells the software device that an address must be a multiple of `bytes`; the GPU finds out by itself.
+DEV_FN void dev_aligned(const void *, int) {}
 
 // Integer addition, whose order nobody sees.
 DEV_FN void dev_atomic_add(uint64_t *p, uint64_t v) { asm volatile("red.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory"); }

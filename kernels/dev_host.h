@@ -16,6 +16,7 @@
 #define DEV_BLOCK_Y (soft_blk.bid.y)
 #define DEV_BLOCK_Z (soft_blk.bid.z)
 #define DEV_BLOCKS_X (soft_blk.gdim.x)
+#define DEV_BLOCKS_Z (soft_blk.gdim.z)
 #define DEV_LANE (soft_cur->lane)
 #define DEV_WARP (soft_cur->warp)
 #define DEV_SHARED(name) unsigned char *name = soft_blk.shared
@@ -73,6 +74,10 @@ DEV_FN void soft_ldmatrix_row(uint32_t (&r)[4], const void *p, bool trans) {
 }
 DEV_FN void dev_ldmatrix(uint32_t (&r)[4], const void *row) { soft_ldmatrix_row(r, row, false); }
 DEV_FN void dev_ldmatrix_trans(uint32_t (&r)[4], const void *row) { soft_ldmatrix_row(r, row, true); }
+
+DEV_FN void dev_aligned(const void *p, int bytes) {
+  if ((uintptr_t)p % (uintptr_t)bytes) soft_fault("a vector in memory is not aligned to its size");
+}
 
 // A copy lands as late as the rules allow (a missing wait reads poison), or as early (a missing barrier before
 // the next copy shows as a race).

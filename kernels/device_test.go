@@ -31,10 +31,17 @@ type device struct {
 	faults *[]error // where a test that expects them wants faults; nil: they fail the test
 }
 
-// buffer is memory of the device.
+// buffer is memory of the device, from an offset on.
 type buffer struct {
-	id   uint64
-	size int // bytes
+	id     uint64
+	size   int // bytes
+	offset int // bytes
+}
+
+// from is the buffer from byte n on, as a kernel sees it.
+func (b buffer) from(n int) buffer {
+	b.offset += n
+	return b
 }
 
 // needCompiler skips the test where the compiler of the images and of the device is missing.
@@ -230,7 +237,7 @@ func (d *device) launch(name string, s kernels.Sizes, args ...any) error {
 		kind, value, typ := uint64(0), uint64(0), kernels.Pointer
 		switch a := a.(type) {
 		case buffer:
-			kind, value = 1, a.id
+			kind, value = 1, a.id|uint64(a.offset)<<32
 		case int:
 			value, typ = uint64(uint32(int32(a))), kernels.Int
 		case float32:

@@ -55,10 +55,10 @@ EXPORT_KERNEL(embed_tokens)
 DEV_KERNEL(256, 4) embed_positions(float *dwpe, const float *dx, int windows, int t, int width) {
   const long size = (long)t * width, at = ((long)DEV_BLOCK_X * 256 + DEV_THREAD) * 4;
   if (at >= size) return;
-  const bool whole = size % 4 == 0;
+  const bool whole = in_fours(dwpe, 4);
   float sum[4] = {}, v[4];
   for (int w = 0; w < windows; w++) {
-    get4(v, dx + w * size + at, size - at, whole);
+    get4(v, dx + w * size + at, size - at, in_fours(dx, size));
 #pragma unroll
     for (int e = 0; e < 4; e++) sum[e] += v[e];
   }

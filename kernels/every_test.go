@@ -59,6 +59,11 @@ func everyProduct(d *device, precision string, keep func(string, ...buffer)) {
 			d.run(name, kernels.Sizes{M: m, N: n}, c, a, b, aux, m, n, k, lda, ldb, n, epilogue)
 			keep(name, c)
 		}
+		c, parts, s := upload(d, draw(m*n, 3)), room[float32](d, 3*m*n), kernels.Sizes{M: m, N: n, Parts: 3, Count: m * n}
+		d.run(name, s, parts, a, b, buffer{}, m, n, k, lda, ldb, n, kernels.StoreFP32)
+		d.run("add_parts", s, c, parts, m*n, 3)
+		keep(name, parts)
+		keep("add_parts", c)
 	}
 }
 
@@ -136,8 +141,6 @@ func everyVector(d *device, keep func(string, ...buffer)) {
 	keep("sum_squares", sums)
 	d.run("narrow", s, rounded, g, n)
 	keep("narrow", rounded)
-	d.run("widen", s, g, rounded, n)
-	keep("widen", g)
 }
 
 // -all runs what takes minutes: every mode of the device, the sanitizers and the planted faults.

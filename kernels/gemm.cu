@@ -8,6 +8,9 @@
 // depend on K alone. What becomes of it is the epilogue. c has the elements' type, or float for the epilogues that
 // say so; aux, where an epilogue reads it, has the place and type of c.
 //
+// Few large blocks would leave most of a GPU idle where M and N are small and K is long, as in gradients of weights.
+// So K may be cut into as many parts as the grid has in z; each stores its sums for itself, and add_parts adds them.
+//
 // Rows that do not start at a multiple of 16 bytes are read element by element, slowly.
 #include "tile.h"
 
@@ -20,6 +23,7 @@ enum Epilogue {
   STORE_RELU_BACKWARD, // c = ab·act'(x), aux = act(x): act' = 1 where aux > 0
   STORE_RELU2_BACKWARD // c = ab·act'(x), aux = act(x): act' = 2·max(x, 0) = 2·sqrt(aux)
 };
+// With several parts c is [parts][M][ldc] float, and the epilogue STORE_FP32.
 
 struct Problem {
   const void *aux;
@@ -44,7 +48,7 @@ template <class T> DEV_FN void write(void *c, float (&v)[4], const Problem &p, i
   float other[4];
   if (p.epilogue == STORE_FP32 || p.epilogue == ADD_FP32) {
     float *to = (float *)c + at;
-    const bool whole = p.ldc % 4 == 0 && ((uint64_t)c & 15) == 0;
+    const bool whole = in_fours((float *)c, p.ldc);
     if (p.epilogue == ADD_FP32) {
       get4(other, to, left, whole);
 #pragma unroll
@@ -53,11 +57,24 @@ template <class T> DEV_FN void write(void *c, float (&v)[4], const Problem &p, i
     put4(to, v, left, whole);
     return;
   }
-  const bool whole = p.ldc % 4 == 0 && (((uint64_t)c | (uint64_t)p.aux) & 15) == 0;
+  const bool whole = in_fours((T *)c, p.ldc) && in_fours((const T *)p.aux, p.ldc);
   if (p.epilogue >= STORE_RELU_BACKWARD) get4(other, (const T *)p.aux + at, left, whole);
 #pragma unroll
   for (int i = 0; i < 4; i++) v[i] = finish(v[i], p.epilogue >= STORE_RELU_BACKWARD ? other[i] : 0.0f, p.epilogue);
   put4((T *)c + at, v, left, whole);
+}
+
+// The part of K that a block adds up, and where it writes.
+struct Span { int first, end; };
+
+DEV_FN Span part_of_k(int K, int depth) {
+  const int parts = (int)DEV_BLOCKS_Z, per = ((K + depth - 1) / depth + parts - 1) / parts * depth;
+  const int first = dev_min(K, (int)DEV_BLOCK_Z * per);
+  return {first, dev_min(K, first + per)};
+}
+
+DEV_FN void *part_of_c(void *c, const Problem &p) {
+  return DEV_BLOCK_Z ? (float *)c + (long)DEV_BLOCK_Z * p.M * p.ldc : c;
 }
 
 // Blocks are numbered so that those which run together share rows and columns: down a strip of 8 rows of blocks,
@@ -174,11 +191,12 @@ template <bool A_K, bool B_K> DEV_FN void gemm_bf16(void *c, const void *a, cons
   const Operand oa = operand<A_K>(a, p.lda, m0, p.M), ob = operand<B_K>(b, p.ldb, n0, p.N);
   const int warp_m = (int)(DEV_WARP / 2) * 64, warp_n = (int)(DEV_WARP % 2) * 64;
   const bool busy = m0 + warp_m < p.M && n0 + warp_n < p.N; // else the warp has nothing to compute
-  const int steps = (p.K + DEPTH - 1) / DEPTH;
+  const Span k = part_of_k(p.K, DEPTH);
+  const int steps = (k.end - k.first + DEPTH - 1) / DEPTH;
   auto load = [&](int s) {
     if (s < steps) {
-      load_tile<A_K>(tiles_a + s % STAGES * TILE_ELEMENTS, oa, s * DEPTH, p.K);
-      load_tile<B_K>(tiles_b + s % STAGES * TILE_ELEMENTS, ob, s * DEPTH, p.K);
+      load_tile<A_K>(tiles_a + s % STAGES * TILE_ELEMENTS, oa, k.first + s * DEPTH, k.end);
+      load_tile<B_K>(tiles_b + s % STAGES * TILE_ELEMENTS, ob, k.first + s * DEPTH, k.end);
     }
     dev_cp_async_commit();
   };
@@ -194,7 +212,7 @@ template <bool A_K, bool B_K> DEV_FN void gemm_bf16(void *c, const void *a, cons
   }
   dev_cp_async_wait<0>();
   dev_sync();
-  write_block(c, sum, (float *)shared, p, m0, n0, warp_m, warp_n);
+  write_block(part_of_c(c, p), sum, (float *)shared, p, m0, n0, warp_m, warp_n);
 }
 
 // ---------------------------------------------------------------- fp32: fused multiply-adds
@@ -219,10 +237,11 @@ template <bool A_K, bool B_K> DEV_FN void gemm_fp32(void *c, const void *a, cons
   place_block(p.M, p.N, TILE32, m0, n0);
   const int m = (int)DEV_THREAD / 16 * 4, n = (int)DEV_THREAD % 16 * 4;
   float sum[4][4] = {};
-  for (int k0 = 0; k0 < p.K; k0 += DEPTH32) {
+  const Span part = part_of_k(p.K, DEPTH32);
+  for (int k0 = part.first; k0 < part.end; k0 += DEPTH32) {
     dev_sync();
-    load_tile_fp32<A_K>(tile_a, (const float *)a, p.lda, m0, p.M, k0, p.K);
-    load_tile_fp32<B_K>(tile_b, (const float *)b, p.ldb, n0, p.N, k0, p.K);
+    load_tile_fp32<A_K>(tile_a, (const float *)a, p.lda, m0, p.M, k0, part.end);
+    load_tile_fp32<B_K>(tile_b, (const float *)b, p.ldb, n0, p.N, k0, part.end);
     dev_sync();
 #pragma unroll 4
     for (int k = 0; k < DEPTH32; k++)
@@ -232,7 +251,7 @@ template <bool A_K, bool B_K> DEV_FN void gemm_fp32(void *c, const void *a, cons
         for (int j = 0; j < 4; j++) sum[i][j] = dev_fma(tile_a[k * STRIDE32 + m + i], tile_b[k * STRIDE32 + n + j], sum[i][j]);
   }
 #pragma unroll
-  for (int i = 0; i < 4; i++) write<float>(c, sum[i], p, m0 + m + i, n0 + n);
+  for (int i = 0; i < 4; i++) write<float>(part_of_c(c, p), sum[i], p, m0 + m + i, n0 + n);
 }
 
 #define GEMM_KERNEL(name, body, A_K, B_K, THREADS, BLOCKS)                                                     \

@@ -12,9 +12,6 @@ import (
 //go:embed ptx/*.ptx
 var images embed.FS
 
-// Capability is the lowest compute capability that the images run on, as 10·major + minor.
-const Capability = 80
-
 // Modules lists the images.
 func Modules() []string {
 	var names []string
@@ -35,19 +32,4 @@ func Image(module string) (string, error) {
 		return "", fmt.Errorf("reading the image of the kernels: %q: there is no such module: the modules are %s", module, strings.Join(Modules(), ", "))
 	}
 	return string(text), nil
-}
-
-// Sources returns the SHA-256 of an image's sources and compiler flags in hexadecimal, which build.sh writes into its
-// first line: it identifies what a GPU computes.
-func Sources(module string) (string, error) {
-	text, err := Image(module)
-	if err != nil {
-		return "", err
-	}
-	line, _, _ := strings.Cut(text, "\n")
-	_, digest, found := strings.Cut(line, " sources ")
-	if !found || len(digest) != 64 {
-		return "", fmt.Errorf("reading the image of the kernels: %q: its first line %.80q names no sources: run kernels/build.sh", module, line)
-	}
-	return digest, nil
 }

@@ -25,10 +25,10 @@ var faults = []planted{
 	{"attention forward without its wait", "attention_forward.cu", "dev_cp_async_wait<1>();", "", "plain"},
 	{"general attention without the barrier after the softmax", "attention_forward.cu", "soften_row<T>(g, r);\n    dev_sync();", "soften_row<T>(g, r);", "plain"},
 	{"attention backward without the barrier before new statistics", "attention_backward.cu", "    dev_sync();\n    load_general_stats(g, b.lse, b.delta, h, query);", "    load_general_stats(g, b.lse, b.delta, h, query);", "tsan"},
-	{"attention backward that loads one tile too many", "attention_backward.cu", "    if (query < t) {\n      const int buffer = query / SIDE % 2;", "    if (query <= t + SIDE) {\n      const int buffer = query / SIDE % 2;", "asan"},
+	{"attention that loads one row too many", "attention.h", "const bool exists = row < there;", "const bool exists = row <= there;", "asan"},
 	{"a sum of a block without its barrier", "tile.h", "  if (DEV_LANE == 0) scratch[DEV_WARP] = v;\n  dev_sync();", "  if (DEV_LANE == 0) scratch[DEV_WARP] = v;", "plain"},
 	{"a norm of one row too many", "norm.cu", "  const int row = row_of_warp();\n  if (row >= rows) return;\n  const long at = (long)row * width;\n  const float i", "  const int row = row_of_warp();\n  if (row > rows) return;\n  const long at = (long)row * width;\n  const float i", "asan"},
-	{"a barrier that half of a block reaches", "xent.cu", "  dev_sync(); // dlogits may be", "  if (DEV_THREAD < 128) dev_sync(); // dlogits may be", "plain"},
+	{"a barrier that half of a block reaches", "attention.h", "  for (int d = 0; d < head_dim; d += GENERAL_PIECE) {\n    dev_sync();", "  for (int d = 0; d < head_dim; d += GENERAL_PIECE) {\n    if (DEV_WARP % 2) dev_sync();", "plain"},
 	{"embeddings added before all have their part", "embed.cu", "  partial[DEV_THREAD] = sum;\n  dev_sync();", "  partial[DEV_THREAD] = sum;", "plain"},
 	{"a sum of squares that overwrites what is being read", "reduce.cu", "// exact product; zeros beyond the end change nothing\n      }\n    dev_sync();", "// exact product; zeros beyond the end change nothing\n      }", "tsan"},
 }
@@ -63,10 +63,18 @@ func (f planted) find(t *testing.T) (found []string) {
 	return found
 }
 
-// sources copies the sources with the fault planted.
+// sources copies the sources with the fault planted, always into the same folder, so that the objects of all files
+// but the faulty one are found compiled.
 func (f planted) sources(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(cache, "andrea", "softcuda", "planted")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, pattern := range []string{"*.cu", "*.h"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {

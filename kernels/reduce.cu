@@ -31,6 +31,24 @@ DEV_KERNEL(REDUCE_THREADS, 4) fold(float *dst, const float *src, int count) {
 }
 EXPORT_KERNEL(fold)
 
+// Adds the parts of a product [parts][count] to dst, in order.
+DEV_KERNEL(REDUCE_THREADS, 4) add_parts(float *dst, const float *src, int count, int parts) {
+  const long at = ((long)DEV_BLOCK_X * REDUCE_THREADS + DEV_THREAD) * 4;
+  if (at >= count) return;
+  const bool whole = in_fours(dst, 4);
+  float sum[4] = {}, v[4];
+  for (int i = 0; i < parts; i++) {
+    get4(v, src + (long)i * count + at, count - at, in_fours(src, count));
+#pragma unroll
+    for (int e = 0; e < 4; e++) sum[e] += v[e];
+  }
+  get4(v, dst + at, count - at, whole);
+#pragma unroll
+  for (int e = 0; e < 4; e++) v[e] += sum[e];
+  put4(dst + at, v, count - at, whole);
+}
+EXPORT_KERNEL(add_parts)
+
 // The sum of squares of a bucket, a block each, in the order of model.SumSquares: element i goes to sum i%8. Eight
 // threads have a sum each, which is one long chain of additions in double; the others bring the elements.
 DEV_KERNEL(REDUCE_THREADS, 4) sum_squares(double *sums, const float *x, int count) {
@@ -40,7 +58,6 @@ DEV_KERNEL(REDUCE_THREADS, 4) sum_squares(double *sums, const float *x, int coun
   const long first = (long)DEV_BLOCK_X * BUCKET, end = first + BUCKET < count ? first + BUCKET : count;
   auto load = [&](int i) {
     float *tile = tiles + i % 2 * SPAN;
-#pragma unroll
     for (int j = (int)DEV_THREAD * 4; j < SPAN; j += REDUCE_THREADS * 4) {
       const long at = first + (long)i * SPAN + j, left = (end - at) * 4;
       const int bytes = left >= 16 ? 16 : left > 0 ? (int)left : 0;

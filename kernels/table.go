@@ -40,6 +40,7 @@ type Sizes struct {
 	Width   int // elements of a row
 	Count   int // elements of a vector, or entries of a list
 	Buckets int
+	Parts   int // of the sums of a product, see Parts; 0 is 1
 }
 
 // Kernel says how one kernel is launched.
@@ -79,6 +80,33 @@ const (
 // Fast reports whether a head_dim has attention kernels for tensor cores; the others use the general ones.
 func Fast(headDim int) bool { return headDim == 32 || headDim == 64 }
 
+// A GPU of the size that Parts has in mind runs `slots` blocks of a product at a time (132 multiprocessors, two each).
+// MaxParts bounds the memory of the parts, minDepth the work of one.
+const (
+	slots    = 264
+	MaxParts = 32
+	minDepth = 512
+)
+
+// Parts returns into how many parts the sums of gemm_tn with a long K are best cut: the fewest that leave at most a
+// tenth of the slots idle, counting whole rounds of blocks, or else those that leave the fewest. The answer, which
+// decides bits, depends on the shape alone.
+func Parts(m, n, k int) int {
+	best, blocks := 1, ceil(m, 128)*ceil(n, 128)
+	busy := func(parts int) float64 {
+		return float64(blocks*parts) / float64(ceil(blocks*parts, slots)*slots)
+	}
+	for parts := 1; parts <= MaxParts && k >= parts*minDepth; parts++ {
+		if busy(parts) >= 0.9 {
+			return parts
+		}
+		if busy(parts) > busy(best) {
+			best = parts
+		}
+	}
+	return best
+}
+
 // Lookup returns the kernel of that name.
 func Lookup(name string) (Kernel, bool) {
 	i := slices.IndexFunc(table, func(k Kernel) bool { return k.Name == name })
@@ -104,7 +132,7 @@ func params(list ...string) (out []Param) {
 
 // tiles is one block for every tile of a product.
 func tiles(size int) func(Sizes) Grid {
-	return func(s Sizes) Grid { return Grid{ceil(s.M, size) * ceil(s.N, size), 1, 1} }
+	return func(s Sizes) Grid { return Grid{ceil(s.M, size) * ceil(s.N, size), 1, max(s.Parts, 1)} }
 }
 
 // heads is one block for every tile of positions of every head and window.
@@ -147,11 +175,13 @@ func precisions(k Kernel) []Kernel {
 var table = slices.Concat(products(), attentionForward(), attentionBackward(), pointwise(), updates())
 
 // products: C[M,N] of A and B; lda, ldb and ldc are the elements from one row to the next. aux has the place and
-// type of c, and is read by the backward epilogues alone. Sizes: M, N.
+// type of c, and is read by the backward epilogues alone. Sizes: M, N, Parts.
 //
 //	gemm_nt  C = A[M,K]·B[N,K]ᵀ
 //	gemm_nn  C = A[M,K]·B[K,N]
 //	gemm_tn  C = A[K,M]ᵀ·B[K,N]
+//
+// With several parts the epilogue is StoreFP32 and c [parts][M][ldc]; add_parts adds them up.
 //
 // Where lda or ldb is no multiple of 8, or a or b none of 16 bytes, gemm_*_bf16 are correct and slow.
 func products() (list []Kernel) {
@@ -212,7 +242,7 @@ func attentionBackward() []Kernel {
 //	embed_positions dwpe[t] += row t of dx of every window, windows in order. Sizes: T, Width
 //	act_forward     y = act(x), count elements; y may be x. Sizes: Count
 //	act_backward    dx = dy·act'(x) with y = act(x), count elements; dx may be dy. Sizes: Count
-//	narrow, widen   float32 to bfloat16 and back, count elements. Sizes: Count
+//	narrow          to = from rounded to bfloat16, count elements of float32. Sizes: Count
 //	cross_entropy   loss[first+r] float64 of row r < rows of the float32 logits [rows,ld], of which the first vocab
 //	                columns count; dlogits (or 0) [rows,ld] is the gradient of the loss sum in the precision's type, 0 in
 //	                the columns from vocab on; of float32 it may be logits. Row first+r of the batch has its target
@@ -241,7 +271,6 @@ func pointwise() []Kernel {
 		acts("act_backward", "p:dx", "p:dy", "p:y", "i:count", "i:kind"),
 		[]Kernel{
 			{Name: "narrow", Module: "act", Params: params("p:to", "p:from", "i:count"), Threads: threads, Grid: elements},
-			{Name: "widen", Module: "act", Params: params("p:to", "p:from", "i:count"), Threads: threads, Grid: elements},
 		},
 		precisions(Kernel{Name: "cross_entropy", Module: "xent", Threads: threads, Shared: 128, Grid: rowsOfBlocks,
 			Params: params("p:loss", "p:dlogits", "p:logits", "p:tokens", "i:first", "i:rows", "i:t", "i:vocab", "i:ld")}),
@@ -255,6 +284,7 @@ func pointwise() []Kernel {
 //	             digest is added to digest [2]uint64, which the caller has zeroed. Sizes: Count
 //	digest       adds model.DigestOf(kind, start, x) to digest [2]uint64. Sizes: Count
 //	fold         dst += src. Sizes: Count
+//	add_parts    dst += the parts of src [parts][count], in order. Sizes: Count
 //	sum_squares  sums [buckets]float64 of x, the whole vector of count elements, in the order of model.SumSquares.
 //	             Sizes: Buckets
 //	loss_sum     sum [1]float64 of count float64 losses in a fixed order.
@@ -265,6 +295,7 @@ func updates() []Kernel {
 				"f:scale", "f:lr", "f:beta1", "f:one_minus_beta1", "f:beta2", "f:one_minus_beta2", "f:correction1", "f:correction2", "f:eps", "f:decay")},
 		{Name: "digest", Module: "reduce", Params: params("p:digest", "p:x", "i:count", "i:start", "i:kind"), Threads: threads, Shared: 128, Grid: spans},
 		{Name: "fold", Module: "reduce", Params: params("p:dst", "p:src", "i:count"), Threads: threads, Grid: elements},
+		{Name: "add_parts", Module: "reduce", Params: params("p:dst", "p:src", "i:count", "i:parts"), Threads: threads, Grid: elements},
 		{Name: "sum_squares", Module: "reduce", Params: params("p:sums", "p:x", "i:count"), Threads: threads, Shared: 4*4096*2 + 128, Grid: func(s Sizes) Grid { return Grid{s.Buckets, 1, 1} }},
 		{Name: "loss_sum", Module: "reduce", Params: params("p:sum", "p:loss", "i:count"), Threads: threads, Shared: 128, Grid: single},
 	}

@@ -17,20 +17,27 @@ struct alignas(16) four_floats { float v[4]; };
 struct alignas(8) two_words { uint32_t v[2]; };
 
 DEV_FN void get_vector(float (&v)[4], const float *p) {
+  dev_aligned(p, 16);
   const four_floats f = *(const four_floats *)p;
   for (int i = 0; i < 4; i++) v[i] = f.v[i];
 }
 DEV_FN void get_vector(float (&v)[4], const bf16 *p) {
+  dev_aligned(p, 8);
   const two_words w = *(const two_words *)p;
   for (int i = 0; i < 4; i++) v[i] = dev_float(i & 1 ? w.v[i / 2] & 0xffff0000u : w.v[i / 2] << 16);
 }
-DEV_FN void put_vector(float *p, const float (&v)[4]) { *(four_floats *)p = {{v[0], v[1], v[2], v[3]}}; }
+DEV_FN void put_vector(float *p, const float (&v)[4]) {
+  dev_aligned(p, 16);
+  *(four_floats *)p = {{v[0], v[1], v[2], v[3]}};
+}
 DEV_FN void put_vector(bf16 *p, const float (&v)[4]) {
+  dev_aligned(p, 8);
   *(two_words *)p = {{dev_pack_bf16(v[0], v[1]), dev_pack_bf16(v[2], v[3])}};
 }
 
-// Four consecutive elements of which n are there (n may be beyond 4, or below 1); the others read as 0. whole
-// says that all rows start at a multiple of four elements.
+// Four consecutive elements of which n are there (n may be beyond 4, or below 1); the others read as 0. whole says
+// that they lie at a multiple of four elements, as they do in rows that in_fours knows to begin at one.
+template <class T> DEV_FN bool in_fours(const T *p, long ld) { return ld % 4 == 0 && ((uint64_t)p & (4 * sizeof(T) - 1)) == 0; }
 template <class T> DEV_FN void get4(float (&v)[4], const T *p, long n, bool whole) {
   if (whole && n >= 4) {
     get_vector(v, p);

@@ -125,3 +125,20 @@ func TestNonFiniteValuesAreKept(t *testing.T) {
 		}
 	}
 }
+
+// TestPositionsAtOddAddresses adds the gradient of wpe where a table of odd size lies before it.
+func TestPositionsAtOddAddresses(t *testing.T) {
+	d := start(t, plain(t))
+	const windows, positions, width = 3, 4, 6
+	dx, before := draw(windows*positions*width, 1), draw(positions*width, 2)
+	table := upload(d, append([]float32{0}, before...))
+	d.run("embed_positions", kernels.Sizes{T: positions, Width: width}, table.from(4), upload(d, dx), windows, positions, width)
+	for i := range before {
+		sum := float32(0)
+		for w := range windows {
+			sum += dx[w*positions*width+i]
+		}
+		before[i] += sum
+	}
+	same(t, "dwpe", download[float32](d, table)[1:], before)
+}

@@ -62,6 +62,8 @@ type Crew struct {
 type Engine struct {
 	Class  string // engine class
 	Device string // for people
+	// Vectors are the passes over gradients on their way; nil: in plain Go.
+	Vectors model.Vectors
 	// Open allocates an engine for microbatches of so many windows and so many
 	// gradient slots; none: for inference alone.
 	Open func(c model.Config, microbatch, slots int) (model.Engine, error)
@@ -83,9 +85,14 @@ func CPU(path string, threads int) (Engine, error) {
 	if err != nil {
 		return Engine{}, err
 	}
+	vectors, err := cpuengine.NewVectors(path)
+	if err != nil {
+		return Engine{}, err
+	}
 	return Engine{
-		Class:  cpuengine.Class(),
-		Device: device,
+		Class:   cpuengine.Class(),
+		Device:  device,
+		Vectors: vectors,
 		Open: func(c model.Config, microbatch, slots int) (model.Engine, error) {
 			o := options
 			o.Microbatch, o.Slots = microbatch, slots

@@ -75,7 +75,7 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 	outcome, err := runner.Coordinate(runner.CoordinatorOptions{
 		Generation: generation, Plan: r.Plan, Start: start, Journal: r.journal, Store: r.store, Restored: r.restored,
 		Tokens: r.data, Tokenizer: r.data.TokenizerFile, CreatedBy: r.env.Version,
-		Control: n.coordinator.control, Bulk: n.coordinator.bulk,
+		Control: n.coordinator.control, Bulk: n.coordinator.bulk, Vectors: r.env.Engine.Vectors,
 		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, generation) },
 		Notify: r.env.Notify, Log: n.log,
 	})

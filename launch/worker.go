@@ -183,7 +183,7 @@ func (p *process) work(ctx context.Context, run string, id pipeline.WorkerID, en
 	}
 	return runner.Work(ctx, runner.WorkerOptions{
 		Run: run, ID: id, Incarnation: hex.EncodeToString(life[:]),
-		Control: p.control, Bulk: p.bulk,
+		Control: p.control, Bulk: p.bulk, Vectors: engine.Vectors,
 		Class: engine.Class, Device: engine.Device, OpenEngine: engine.Open,
 		Leave: leave, Log: p.log.Logger,
 	})

@@ -65,7 +65,7 @@ func (c *Coordinator) choose() []CoordinatorEffect {
 func (c *Coordinator) highest() (best checkpoint, holders int, err error) {
 	best = checkpoint{step: max(0, c.written.step), digest: c.written.digest}
 	for _, m := range c.outside {
-		if m.held.step < best.step || m.held.step == 0 || !c.plausible(m.held) {
+		if m.held.step < best.step || !c.plausible(m.held) {
 			continue
 		}
 		switch {
@@ -80,11 +80,12 @@ func (c *Coordinator) highest() (best checkpoint, holders int, err error) {
 	return best, holders, nil
 }
 
-// plausible reports that the records do not contradict a state that a worker holds.
+// plausible reports that the records do not contradict a state that a worker holds. Of the
+// state before training there is none.
 func (c *Coordinator) plausible(held checkpoint) bool {
 	r := c.recorded.Step(held.step)
 	if r == nil {
-		return false // beyond the last intent
+		return false // beyond the last intent, or before the first
 	}
 	return r.Commit == nil || r.Commit.StateDigest == held.digest
 }
@@ -92,7 +93,7 @@ func (c *Coordinator) plausible(held checkpoint) bool {
 // begin goes on from the chosen state when enough members hold it, or the others have
 // been waited for.
 func (c *Coordinator) begin() []CoordinatorEffect {
-	holding, wanted := len(c.members.holding()), c.wanted
+	holding, wanted := len(c.members.holding()), min(c.wanted, c.room())
 	if c.begun {
 		wanted = min(wanted, len(c.members)) // one may have been lost since
 	}

@@ -28,6 +28,8 @@ type member struct {
 	quiet       int     // ticks since its last sign of life
 	leaving     bool    // it wants to go
 
+	late int // states that it did not load in time, as a joiner
+
 	held checkpoint // the state that it said it holds; step -1: none
 
 	share         *share  // of the step in flight that it computes; nil: none
@@ -65,6 +67,12 @@ func (ms members) holding() (hs members) {
 		}
 	}
 	return hs
+}
+
+// awaited reports that the next step waits for a joiner to load the state. For one that was
+// late before it is awaited ever more rarely, so that a slow link holds nobody up.
+func (ms members) awaited(step int64) bool {
+	return slices.ContainsFunc(ms, func(m *member) bool { return !m.joined && step%(1<<min(m.late, 20)) == 0 })
 }
 
 // ids are the members' names.

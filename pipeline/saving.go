@@ -26,6 +26,7 @@ func (c *Coordinator) next() []CoordinatorEffect {
 	}
 	for _, m := range c.members {
 		if !m.joined && !m.loads(c.step) { // the state that it loads is gone
+			m.late++
 			effects = append(effects, c.welcome(m))
 		}
 	}

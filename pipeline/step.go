@@ -259,7 +259,7 @@ func (c *Coordinator) summed(e Reduced) []CoordinatorEffect {
 // decide settles the step and makes the decision durable, or compares it with the
 // recorded one. It waits for joiners: after it the state that they load is gone.
 func (c *Coordinator) decide() []CoordinatorEffect {
-	loading := len(c.members.holding()) < len(c.members)
+	loading := c.members.awaited(c.step)
 	if c.phase != reducing || c.reduced == nil || loading && c.waited < joinTicks {
 		return nil
 	}

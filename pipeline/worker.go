@@ -46,6 +46,8 @@ type Worker struct {
 	microbatches int // of a lane
 	buckets      int // of the state; 0: there is no engine yet
 
+	damaged int // states in a row that arrived with a wrong digest
+
 	holds  bool // the engine holds state step
 	step   int64
 	digest model.Digest

@@ -6,6 +6,10 @@ import (
 	"andrea/model"
 )
 
+// maxDamaged is how many states in a row may arrive from members with a wrong digest before the
+// worker takes the fault for its own.
+const maxDamaged = 3
+
 // loadTask fills the engine with a state, bucket by bucket.
 type loadTask struct {
 	welcome Welcome
@@ -84,8 +88,13 @@ func (w *Worker) bucketLoaded(e BucketLoaded) []WorkerEffect {
 		return w.do(t.next(w.job.Seed))
 	}
 	if known := t.welcome.Digest; known != (model.Digest{}) && known != t.digest {
+		if w.damaged++; len(t.welcome.Holders) > 0 && w.damaged < maxDamaged {
+			w.hailAgain() // a holder may be at fault, and is found out with its next answer
+			return nil
+		}
 		return w.fail(fmt.Errorf("loading state %d: its digest is %s: the coordinator said %s: the transfer, the checkpoint or the memory is damaged", t.welcome.Step, t.digest, known))
 	}
+	w.damaged = 0
 	w.task, w.holds, w.step, w.digest = nil, true, t.welcome.Step, t.digest
 	return w.reply(Joined{w.step, w.digest})
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # build.sh OUTDIR [plain|asan|tsan] - compiles the software CUDA device and every kernels/*.cu for this machine
-# into OUTDIR/libcuda.so.1, without a CUDA toolkit. CXX is clang++-19 unless set (g++ works for `plain`).
+# into OUTDIR/libcuda.so.1, and replay/replay.cc into OUTDIR/replay, without a CUDA toolkit. CXX is clang++-19 unless set (g++ works for
+# `plain`, without a check of alignment).
 #
 #   plain  for any program that finds it as its libcuda.so.1
 #   asan   every access checked by the address sanitizer: the program needs the runtime too
@@ -21,9 +22,12 @@ out=$(cd "$out" && pwd)
 # Products and sums are never fused here: what a kernel means to fuse, it says.
 flags="-std=c++17 -g -fPIC -Wall -Wextra -ffp-contract=off -fvisibility=hidden -DDEV_HOST -I$here/device -I$kernels"
 if [ "$(uname -m)" = x86_64 ]; then flags="$flags -march=x86-64-v3"; fi
+# As on a GPU, an address must be a multiple of the size of what is read there.
+aligned=
+case $cxx in *clang*) aligned="-fsanitize=alignment -fsanitize-trap=alignment" ;; esac
 case $mode in
-  plain) device="-O2"; kernel="-O2"; link="" ;;
-  asan) device="-O1 -fsanitize=address -fno-omit-frame-pointer -shared-libasan"; kernel=$device; link="-fsanitize=address -shared-libasan" ;;
+  plain) device="-O2"; kernel="-O2 $aligned"; link="" ;;
+  asan) device="-O1 -fsanitize=address -fno-omit-frame-pointer -shared-libasan"; kernel="$device $aligned"; link="-fsanitize=address -shared-libasan" ;;
   tsan) device="-O2 -DSOFT_TSAN"; kernel="-O1 -fsanitize=thread"; link="" ;; # the device itself is not instrumented: device/fiber.h
   *) echo "build.sh: the mode is $mode: must be plain, asan or tsan" >&2; exit 2 ;;
 esac
@@ -48,6 +52,16 @@ for source in "$kernels"/*.cu; do
 done
 "$cxx" -shared $link -Wl,-soname,libcuda.so.1 $objects -o "$out/libcuda.so.1.tmp.$$"
 mv "$out/libcuda.so.1.tmp.$$" "$out/libcuda.so.1"
+case $mode in
+  plain) program="" ;;
+  asan)
+    runtime=$("$cxx" -print-file-name=libclang_rt.asan-"$(uname -m)".so)
+    program="-fsanitize=address -shared-libasan -Wl,-rpath,$(dirname "$runtime")"
+    ;;
+  tsan) program="-fsanitize=thread" ;;
+esac
+"$cxx" $program "$(compile "$here/replay/replay.cc" $flags -O1 $program)" -ldl -o "$out/replay.tmp.$$"
+mv "$out/replay.tmp.$$" "$out/replay"
 if [ "$mode" = asan ]; then
-  ln -sf "$("$cxx" -print-file-name=libclang_rt.asan-"$(uname -m)".so)" "$out/asan_runtime.so"
+  ln -sf "$runtime" "$out/asan_runtime.so"
 fi

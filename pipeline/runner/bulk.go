@@ -80,10 +80,13 @@ func wait(ctx context.Context, d time.Duration) error {
 // state is one bucket's weights and moments, by wire part.
 type state [wire.Parts][]float32
 
-// newState allocates room for a whole bucket.
-func newState() (s state) {
+// largestBucket is how many elements any bucket has at most.
+func largestBucket(layout model.Layout) int { return min(layout.Size, model.BucketSize) }
+
+// newState allocates room for any bucket.
+func newState(layout model.Layout) (s state) {
 	for i := range s {
-		s[i] = make([]float32, model.BucketSize)
+		s[i] = make([]float32, largestBucket(layout))
 	}
 	return s
 }
@@ -155,8 +158,8 @@ type stateSource func(step int64, bucket int) (state, error)
 // serveState answers requests for a state from source.
 func serveState(bus transport.Bus, subject string, buckets int, source stateSource) (transport.Subscription, error) {
 	return bus.Subscribe(subject, func(m transport.Message) {
-		payload, err := stateChunk(m.Data, buckets, source)
-		respond(m, payload, err)
+		frame, err := stateChunk(m.Data, buckets, source)
+		respond(m, frame, err)
 	})
 }
 
@@ -182,8 +185,8 @@ type gradSource func(r wire.GradRequest) ([]float32, error)
 // serveGrad answers requests for a gradient from source.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
 	return bus.Subscribe(subject, func(m transport.Message) {
-		payload, err := gradChunk(m.Data, buckets, source)
-		respond(m, payload, err)
+		frame, err := gradChunk(m.Data, buckets, source)
+		respond(m, frame, err)
 	})
 }
 
@@ -202,19 +205,17 @@ func gradChunk(request []byte, buckets int, source gradSource) ([]byte, error) {
 	return cutChunk(elements, r.Bucket, r.Offset)
 }
 
-// cutChunk encodes the chunk of a bucket that begins at offset.
+// cutChunk frames the chunk of a bucket that begins at offset.
 func cutChunk(elements []float32, bucket, offset int) ([]byte, error) {
 	if offset < 0 || offset >= len(elements) {
 		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", bucket, offset, len(elements))
 	}
-	part := elements[offset:min(offset+wire.ChunkElements, len(elements))]
-	return wire.AppendFloats(make([]byte, 0, 4*len(part)), part), nil
+	return wire.EncodeFloats(elements[offset:min(offset+wire.ChunkElements, len(elements))]), nil
 }
 
-// respond sends a frame. An answer that is lost is asked for again, so its error
-// needs no handling.
-func respond(m transport.Message, payload []byte, err error) {
-	frame := wire.EncodeReply(payload)
+// respond sends a frame, or the reason why there is none. An answer that is lost is asked
+// for again, so its error needs no handling.
+func respond(m transport.Message, frame []byte, err error) {
 	if err != nil {
 		frame = wire.EncodeRefusal(err)
 	}

@@ -52,7 +52,7 @@ func (c *coordinator) writeCheckpoint(e pipeline.WriteCheckpoint, m checkpoints.
 	}
 	defer func() { err = errors.Join(err, w.Abort()) }() // nothing after a commit
 	subject := wire.WorkerState(c.Plan.Spec.Name, e.Worker)
-	bucket := newState()
+	bucket := newState(c.Plan.Layout)
 	for i := range c.Plan.Layout.Buckets() {
 		lo, hi := c.Plan.Layout.Bucket(i)
 		bucket = bucket.cut(hi - lo)

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"andrea/checkpoints/dirstore"
+	"andrea/model"
 	"andrea/pipeline"
 	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
@@ -32,6 +33,7 @@ type CoordinatorOptions struct {
 	CreatedBy  string // program and version, for manifests
 	Control    transport.Bus
 	Bulk       transport.Bus
+	Vectors    model.Vectors                    // passes over gradients; nil: in plain Go
 	Stop       <-chan string                    // a reason to end at the last confirmed state
 	Crew       <-chan pipeline.CoordinatorEvent // what is known of the workers' processes
 	// Superseded, unless nil, returns an error when a later coordinator of the run has been
@@ -63,6 +65,9 @@ type coordinator struct {
 // is part of the outcome. The error is about starting: nothing was trained.
 func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 	o.Start.Generation = o.Generation
+	if o.Vectors == nil {
+		o.Vectors = model.Plain{}
+	}
 	c := &coordinator{
 		CoordinatorOptions: o,
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"andrea/pipeline"
 	"andrea/vfs/crashfs"
@@ -34,9 +35,10 @@ func (r *rig) disturbed(t *testing.T, fsys *crashfs.FS, k int, fault error) {
 
 // The machine stops in every operation of a whole run, once. What the disk kept is
 // enough to end in the same bits, with each step once in the journal.
-func TestACrashInEveryOperationOfARun(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, shortJob...)
+func TestACrashInEveryOperationOfARun(t *testing.T) { synctest.Test(t, crashEverywhere) }
+
+func crashEverywhere(t *testing.T) {
+	r := newQuietRig(t, shortJob...)
 	want := r.reference(t)
 	for k := 0; ; k++ {
 		before := crashfs.New()
@@ -56,9 +58,10 @@ func TestACrashInEveryOperationOfARun(t *testing.T) {
 
 // The disk refuses every operation of a whole run, once, and the process lives on to
 // say so. The checkpoint before stays intact.
-func TestADiskErrorInEveryOperationOfARun(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, shortJob...)
+func TestADiskErrorInEveryOperationOfARun(t *testing.T) { synctest.Test(t, failEverywhere) }
+
+func failEverywhere(t *testing.T) {
+	r := newQuietRig(t, shortJob...)
 	want := r.reference(t)
 	full := errors.New("no space left on device")
 	for k := 0; ; k++ {

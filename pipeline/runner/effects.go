@@ -40,11 +40,9 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 	case pipeline.Update:
 		return w.update(e)
 	case pipeline.Keep:
-		digest, err := w.stateDigest()
-		w.held = e.Step
-		return pipeline.Updated{Digest: digest}, err
+		return w.keepState(e)
 	case pipeline.TakeSnapshot:
-		digest, err := w.snapshot.take(e.Step, w.layout, w.engine)
+		digest, err := w.snapshot.take(e.Step, w.layout, w.engine, w.Vectors)
 		return pipeline.SnapshotCopied{Digest: digest}, err
 	}
 	return nil, fmt.Errorf("executing %T: this worker cannot", effect)
@@ -157,6 +155,15 @@ func (w *worker) measure(e pipeline.Measure) (pipeline.WorkerEvent, error) {
 func (w *worker) update(e pipeline.Update) (pipeline.WorkerEvent, error) {
 	w.held = -1
 	digest, err := w.engine.Update(0, e.Scale, e.Hyper)
+	if err == nil {
+		w.held = e.Step
+	}
+	return pipeline.Updated{Digest: digest}, err
+}
+
+// keepState gives the state the number of a step that was skipped.
+func (w *worker) keepState(e pipeline.Keep) (pipeline.WorkerEvent, error) {
+	digest, err := w.stateDigest()
 	if err == nil {
 		w.held = e.Step
 	}

@@ -12,7 +12,7 @@ import (
 // request waits while the engine computes.
 func (w *worker) serveGrads() error {
 	var kept wire.GradRequest // whose bucket is in buffer
-	buffer := make([]float32, model.BucketSize)
+	buffer := make([]float32, largestBucket(w.layout))
 	served, err := serveGrad(w.Bulk, wire.WorkerGrad(w.Run, w.ID), w.layout.Buckets(), func(r wire.GradRequest) ([]float32, error) {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
@@ -50,7 +50,7 @@ func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 	w.slots[0] = wire.GradRequest{}
 	p := w.pulls.Load()
 	subject := wire.Root(w.Run, p.membership.Generation, w.ID)
-	grad := make([]float32, model.BucketSize)
+	grad := make([]float32, largestBucket(w.layout))
 	var digest model.Digest
 	for i := range w.layout.Buckets() {
 		lo, hi := w.layout.Bucket(i)
@@ -61,7 +61,7 @@ func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 		if err := w.engine.WriteGrad(0, i, g); err != nil {
 			return nil, err
 		}
-		digest = digest.Add(model.DigestOf(model.Gradient, lo, g))
+		digest = digest.Add(w.Vectors.DigestOf(model.Gradient, lo, g))
 		w.progress.Add(1)
 	}
 	return pipeline.RootPulled{Digest: digest}, nil

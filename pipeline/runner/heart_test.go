@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,13 +17,15 @@ import (
 	"andrea/pipeline/wire"
 )
 
-// lonely is a bus whose coordinator welcomes the worker and then answers as the test says.
+// lonely is a bus whose coordinator welcomes the worker once and then answers as the test
+// says.
 type lonely struct {
 	transport.Bus
 	mu      sync.Mutex
 	command func(transport.Message)
 	answer  func(ctx context.Context, beat int) error // of a sign of life
 	beats   int
+	again   func(wire.Control) // takes every hello after the first
 }
 
 type nothing struct{}
@@ -40,16 +41,23 @@ func (l *lonely) Subscribe(subject string, handler func(transport.Message)) (tra
 	return nothing{}, nil
 }
 
-// Publish answers the hello.
-func (l *lonely) Publish(string, []byte) error {
+// Publish welcomes the worker that says the first hello.
+func (l *lonely) Publish(subject string, data []byte) error {
+	if subject != wire.Hello("story", "w") {
+		return nil
+	}
 	l.mu.Lock()
 	welcome := l.command
 	l.command = nil
 	l.mu.Unlock()
-	if welcome == nil {
+	c, err := wire.DecodeControl(data)
+	if welcome == nil && err == nil {
+		l.again(c)
 		return nil
 	}
-	data, err := wire.EncodeControl(wire.Control{Generation: 3, Worker: "w", Incarnation: "1", Message: pipeline.Welcome{Job: lonelyJob}})
+	if err == nil {
+		data, err = wire.EncodeControl(wire.Control{Generation: 3, Ticket: 1, Worker: "w", Incarnation: "1", Message: pipeline.Welcome{Job: lonelyJob}})
+	}
 	if err == nil {
 		welcome(transport.NewMessage(wire.ToWorker("story", "w"), data, nil))
 	}
@@ -74,53 +82,71 @@ data: {fingerprint: f}
 batch: {tokens_per_step: 8, microbatch: 1, lanes: 2}
 `
 
-// work runs a worker of the bus for at most an hour of the bubble's time.
-func (l *lonely) work(t *testing.T) (time.Duration, error) {
+// work runs a worker of the bus until it says hello for the second time, for at most an hour
+// of the bubble's time.
+func (l *lonely) work(t *testing.T) (took time.Duration, hello *wire.Control, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	began := time.Now()
-	err := Work(ctx, WorkerOptions{
+	l.again = func(c wire.Control) {
+		took, hello = time.Since(began), &c
+		cancel()
+	}
+	err = Work(ctx, WorkerOptions{
 		Run: "story", ID: "w", Incarnation: "1", Control: l, Bulk: l, Class: "plain-fp32-n1", Device: "a test", Log: zap.NewNop(),
 		OpenEngine: func(c model.Config, microbatch, slots int) (model.Engine, error) {
 			return enginetest.NewPlain(c, microbatch, slots), nil
 		},
 	})
-	return time.Since(began), err
+	return took, hello, err
 }
 
-// A worker whose coordinator is no more, or hears nothing, leaves with an error after 20 s.
-func TestAWorkerLeavesACoordinatorThatAnswersNoMore(t *testing.T) {
-	for name, answer := range map[string]func(context.Context, int) error{
-		"nobody is there": func(context.Context, int) error { return transport.ErrNoResponders },
-		"nobody answers":  func(ctx context.Context, _ int) error { <-ctx.Done(); return transport.ErrTimeout },
+// A worker whose coordinator is no more, or hears nothing, looks for one: it says hello again
+// with the state that it holds. It does not take a busy coordinator for one that has gone.
+func TestAWorkerLooksForACoordinatorThatAnswersNoMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer         func(context.Context, int) error
+		shortest, most time.Duration
+	}{
+		"nobody is there": {func(context.Context, int) error { return transport.ErrNoResponders }, time.Second, 3 * time.Second},
+		"cut off":         {func(context.Context, int) error { return transport.ErrDisconnected }, time.Second, 3 * time.Second},
+		"nobody answers":  {func(ctx context.Context, _ int) error { <-ctx.Done(); return transport.ErrTimeout }, 5 * time.Second, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &lonely{answer: answer}
-				took, err := l.work(t)
-				if err == nil || !strings.Contains(err.Error(), "its coordinator has answered no sign of life for 20s") {
-					t.Errorf("the worker left with %v", err)
+				l := &lonely{answer: c.answer}
+				took, hello, err := l.work(t)
+				if hello == nil || !errors.Is(err, context.Canceled) {
+					t.Fatalf("the worker said hello with %+v and left with %v", hello, err)
 				}
-				if took < 20*time.Second || took > 45*time.Second {
-					t.Errorf("it left after %v", took)
+				if h, ok := hello.Message.(pipeline.Hello); !ok || !h.Holds || h.Step != 0 || h.Digest == (model.Digest{}) || h.Generation != 3 || h.Ticket != 1 {
+					t.Errorf("it said %+v", hello.Message)
+				}
+				if took < c.shortest || took > c.most {
+					t.Errorf("after %v", took)
 				}
 			})
 		})
 	}
 }
 
-// A worker whose coordinator answers now and then stays.
+// A worker whose coordinator answers now and then stays with it.
 func TestAWorkerStaysWithACoordinatorThatAnswersNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lonely{answer: func(_ context.Context, beat int) error {
-			if beat%maxUnheard == 0 {
-				return nil
+	for every, fault := range map[int]error{maxUnheard: transport.ErrTimeout, maxNobody: transport.ErrDisconnected} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &lonely{answer: func(_ context.Context, beat int) error {
+				if beat%every == 0 {
+					return nil
+				}
+				return fault
+			}}
+			if _, hello, err := l.work(t); hello != nil || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v: the worker said hello with %+v and left with %v", fault, hello, err)
 			}
-			return transport.ErrDisconnected
-		}}
-		if took, err := l.work(t); !errors.Is(err, context.DeadlineExceeded) || took != time.Hour {
-			t.Errorf("after %v the worker left with %v", took, err)
-		}
-	})
+			if l.beats < 3600 {
+				t.Errorf("it gave %d signs of life in an hour", l.beats)
+			}
+		})
+	}
 }

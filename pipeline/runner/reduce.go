@@ -53,7 +53,7 @@ func (c *coordinator) reduce(ctx context.Context, e pipeline.Reduce) pipeline.Re
 		c.root.grad = make([]float32, c.Plan.Layout.Size)
 	}
 	r := reducer{
-		layout: c.Plan.Layout, lanes: c.Plan.Spec.Batch.Lanes, first: 0, last: c.Plan.Layout.Buckets(),
+		vectors: c.Vectors, layout: c.Plan.Layout, lanes: c.Plan.Spec.Batch.Lanes, first: 0, last: c.Plan.Layout.Buckets(),
 		contributions: e.Contributions, rooms: &c.rooms,
 		fetch: func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error {
 			subject := wire.WorkerGrad(c.Plan.Spec.Name, from.Worker)
@@ -108,6 +108,7 @@ type bucketSum struct {
 // reducer sums the contributions of a step along the reduction tree, for the buckets
 // [first, last). Several reducers with ranges of their own give the same bits as one.
 type reducer struct {
+	vectors       model.Vectors
 	layout        model.Layout
 	lanes         int
 	first, last   int
@@ -135,7 +136,7 @@ func (r *rooms) fill(contributions, size int) {
 func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, failed *fault) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.rooms.fill(len(r.contributions), min(r.layout.Size, model.BucketSize))
+	r.rooms.fill(len(r.contributions), largestBucket(r.layout))
 	faults := r.begin(ctx, r.first)
 	for bucket := r.first; bucket < r.last; bucket++ {
 		for f := range faults {
@@ -182,11 +183,11 @@ func (r *reducer) add(bucket, lo int, dst []float32) bucketSum {
 	parts := make([]part, len(r.contributions))
 	for i, from := range r.contributions {
 		parts[i] = part{lo: from.Lo, hi: from.Hi, grad: r.rooms[bucket%2][i][:len(dst)]}
-		s.arrived[i] = model.DigestOf(model.Gradient, lo, parts[i].grad)
+		s.arrived[i] = r.vectors.DigestOf(model.Gradient, lo, parts[i].grad)
 	}
-	copy(dst, sumTree(parts, 0, r.lanes))
-	s.digest = model.DigestOf(model.Gradient, lo, dst)
-	s.squares = pipeline.Float(model.SumSquares(dst))
+	copy(dst, sumTree(r.vectors, parts, 0, r.lanes))
+	s.digest = r.vectors.DigestOf(model.Gradient, lo, dst)
+	s.squares = pipeline.Float(r.vectors.SumSquares(dst))
 	return s
 }
 
@@ -198,16 +199,14 @@ type part struct {
 
 // sumTree adds parts that cover the lanes [lo, hi) along the reduction tree. It
 // overwrites the parts and returns one of them.
-func sumTree(parts []part, lo, hi int) []float32 {
+func sumTree(v model.Vectors, parts []part, lo, hi int) []float32 {
 	for _, p := range parts {
 		if p.lo == lo && p.hi == hi {
 			return p.grad
 		}
 	}
 	middle := (lo + hi) / 2
-	left, right := sumTree(parts, lo, middle), sumTree(parts, middle, hi)
-	for i, r := range right {
-		left[i] += r
-	}
+	left, right := sumTree(v, parts, lo, middle), sumTree(v, parts, middle, hi)
+	v.Add(left, right)
 	return left
 }

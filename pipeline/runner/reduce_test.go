@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"andrea/model"
 )
 
 // However the tree is cut into leases, its sum has the bits of the whole tree's.
@@ -17,19 +19,19 @@ func TestSumTreeDoesNotDependOnTheCut(t *testing.T) {
 			leaves[i].grad[j] = float32(rng.NormFloat64()) * float32(int(1)<<rng.IntN(20))
 		}
 	}
-	want := sumTree(clone(leaves), 0, lanes)
+	want := sumTree(model.Plain{}, clone(leaves), 0, lanes)
 	for range 200 {
 		var cut func(lo, hi int) []part
 		cut = func(lo, hi int) []part {
 			if hi-lo == 1 || rng.IntN(2) == 0 {
-				return []part{{lo: lo, hi: hi, grad: sumTree(clone(leaves), lo, hi)}}
+				return []part{{lo: lo, hi: hi, grad: sumTree(model.Plain{}, clone(leaves), lo, hi)}}
 			}
 			middle := (lo + hi) / 2
 			return append(cut(lo, middle), cut(middle, hi)...)
 		}
 		parts := cut(0, lanes)
 		rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-		if got := sumTree(parts, 0, lanes); !slices.Equal(got, want) {
+		if got := sumTree(model.Plain{}, parts, 0, lanes); !slices.Equal(got, want) {
 			t.Fatalf("the sum of %d parts differs", len(parts))
 		}
 	}

@@ -26,26 +26,37 @@ import (
 	"andrea/vfs/crashfs"
 )
 
-// A rig has a real NATS server and the connections of a coordinator and a worker, as a
-// run in one process has them. The run's folder lies in a file system of its own, so
+// A rig has the connections of a coordinator and a worker, as a run in one process has them,
+// to a real NATS server or to a hub. The run's folder lies in a file system of its own, so
 // that power cuts concern only that.
 type rig struct {
 	plan        *pipeline.Plan
+	dial        func(t *testing.T, role string, bulk bool) transport.Bus
 	coordinator side
 	worker      side
 	generation  uint64
-	workers     int // up to 4; 0: one
+	workers     int // 0: one
+	hands       []*hand
 }
 
 // side is what one role talks through.
 type side struct{ control, bulk *bus }
+
+// set changes both connections.
+func (s side) set(change func(*bus)) {
+	s.control.set(change)
+	s.bulk.set(change)
+}
 
 // bus is a connection whose messages a test can watch, change and lose. Each hook is
 // called with what passes; it may be nil.
 type bus struct {
 	transport.Bus
 	mu         sync.Mutex
+	cut        bool // nothing passes in either direction
 	publish    func(subject string, data []byte) (lost bool)
+	incoming   func(subject string, data []byte) (lost bool)
+	asked      func(subject string) // before it is sent; may block
 	reply      func(subject string, data []byte) []byte
 	subscribed func(subject string)
 }
@@ -58,18 +69,33 @@ func (b *bus) set(change func(*bus)) {
 
 func (b *bus) Publish(subject string, data []byte) error {
 	b.mu.Lock()
-	lost := b.publish != nil && b.publish(subject, data)
+	lost, cut := b.publish != nil && b.publish(subject, data), b.cut
 	b.mu.Unlock()
-	if lost {
+	switch {
+	case cut:
+		return transport.ErrDisconnected
+	case lost:
 		return nil
 	}
 	return b.Bus.Publish(subject, data)
 }
 
 func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	b.mu.Lock()
+	asked, cut := b.asked, b.cut
+	b.mu.Unlock()
+	if cut {
+		return nil, transport.ErrDisconnected
+	}
+	if asked != nil {
+		asked(subject)
+	}
 	reply, err := b.Bus.Request(ctx, subject, data)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err == nil && b.cut {
+		return nil, transport.ErrDisconnected
+	}
 	if err == nil && b.reply != nil {
 		reply = b.reply(subject, reply)
 	}
@@ -77,7 +103,14 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 }
 
 func (b *bus) Subscribe(subject string, handler func(transport.Message)) (transport.Subscription, error) {
-	s, err := b.Bus.Subscribe(subject, handler)
+	s, err := b.Bus.Subscribe(subject, func(m transport.Message) {
+		b.mu.Lock()
+		lost := b.cut || b.incoming != nil && b.incoming(m.Subject, m.Data)
+		b.mu.Unlock()
+		if !lost {
+			handler(m)
+		}
+	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil && b.subscribed != nil {
@@ -127,10 +160,11 @@ func (stream) Read(dst []uint32, start uint64) error {
 	return nil
 }
 
+// newRig has a NATS server.
 func newRig(t *testing.T, settings ...string) *rig {
 	t.Helper()
-	r := &rig{plan: planOf(t, settings...)}
-	run := r.plan.Spec.Name
+	plan := planOf(t, settings...)
+	run := plan.Spec.Name
 	c, w := wire.CoordinatorPermissions(run), wire.WorkerPermissions(run, wire.AnyWorker)
 	server, err := natsbus.StartServer(natsbus.ServerOptions{
 		Run: run, RunDir: t.TempDir(), FS: vfs.OS,
@@ -140,28 +174,46 @@ func newRig(t *testing.T, settings ...string) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	for role, s := range map[string]*side{"coordinator": &r.coordinator, "worker": &r.worker} {
-		s.control, s.bulk = connect(t, server, role, false), connect(t, server, role, true)
-	}
+	return rigOf(t, plan, func(t *testing.T, role string, bulk bool) transport.Bus {
+		credential, err := server.Credential(role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := natsbus.Connect(t.Context(), natsbus.ConnOptions{Server: server, Credential: credential, Name: role, Bulk: bulk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+}
+
+// newQuietRig has a hub. It belongs to the bubble that it is made in.
+func newQuietRig(t *testing.T, settings ...string) *rig {
+	t.Helper()
+	h := &hub{}
+	return rigOf(t, planOf(t, settings...), func(*testing.T, string, bool) transport.Bus { return &hubBus{hub: h} })
+}
+
+func rigOf(t *testing.T, plan *pipeline.Plan, dial func(*testing.T, string, bool) transport.Bus) *rig {
+	t.Helper()
+	r := &rig{plan: plan, dial: dial}
+	r.coordinator, r.worker = r.connect(t, "coordinator"), r.connect(t, "worker")
 	return r
 }
 
-func connect(t *testing.T, server *natsbus.Server, role string, bulk bool) *bus {
+// connect opens the connections of a role.
+func (r *rig) connect(t *testing.T, role string) side {
 	t.Helper()
-	credential, err := server.Credential(role)
-	if err != nil {
-		t.Fatal(err)
+	one := func(bulk bool) *bus {
+		b := r.dial(t, role, bulk)
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return &bus{Bus: b}
 	}
-	b, err := natsbus.Connect(t.Context(), natsbus.ConnOptions{Server: server, Credential: credential, Name: role, Bulk: bulk})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &bus{Bus: b}
+	return side{control: one(false), bulk: one(true)}
 }
 
 // close closes the connections; after that no handler runs any more.
@@ -239,8 +291,18 @@ type told struct {
 	left    error // what the worker returned
 }
 
-// train opens the run in fsys and runs both loops until both have ended. notify, which
-// may be nil, is called with every notice and with the function that stops the run.
+// gone are the workers that the run has lost.
+func (said told) gone() (gone []pipeline.WorkerLeft) {
+	for _, n := range said.notices {
+		if left, ok := n.(pipeline.WorkerLeft); ok {
+			gone = append(gone, left)
+		}
+	}
+	return gone
+}
+
+// train opens the run in fsys and runs it with r.workers workers until all have ended. notify,
+// which may be nil, is called with every notice and with the function that stops the run.
 // The error is about opening.
 func (r *rig) train(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func(string))) (said told, err error) {
 	t.Helper()
@@ -248,6 +310,29 @@ func (r *rig) train(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func
 	if err != nil {
 		return said, err
 	}
+	workers := max(1, r.workers)
+	f.start.Workers = workers
+	return r.conduct(t, f, notify, func() {
+		for i := range workers {
+			r.start(t, "wxyzv"[i:i+1], r.worker, nil)
+		}
+	}), nil
+}
+
+// play is train with workers that begin starts, and that come and go as the test says.
+func (r *rig) play(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func(string)), begin func()) told {
+	t.Helper()
+	f, err := open(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.conduct(t, f, notify, begin)
+}
+
+// conduct runs a coordinator until it has ended, and then waits for all workers. It calls begin
+// when the coordinator can be heard.
+func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(string)), begin func()) (said told) {
+	t.Helper()
 	// A disk that has crashed cannot close its files in order.
 	defer func() { _ = f.close() }()
 	stop := make(chan string, 1)
@@ -257,28 +342,69 @@ func (r *rig) train(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func
 			notify(n, func(reason string) { stop <- reason })
 		}
 	})
-	workers := max(1, r.workers)
-	options.Start.Workers = workers
-	left := make(chan error, workers)
 	r.coordinator.control.set(func(b *bus) {
 		b.subscribed = func(subject string) {
-			if subject != wire.Hello(r.plan.Spec.Name, wire.AnyWorker) {
-				return
-			}
-			for i := range workers {
-				o := r.workerOptions()
-				o.ID = pipeline.WorkerID("wxyz"[i : i+1])
-				go func() { left <- runner.Work(t.Context(), o) }()
+			if subject == wire.Hello(r.plan.Spec.Name, wire.AnyWorker) {
+				b.subscribed = nil
+				begin()
 			}
 		}
 	})
+	var err error
 	if said.outcome, err = runner.Coordinate(options); err != nil {
 		t.Fatal(err)
 	}
-	for range workers {
-		said.left = errors.Join(said.left, <-left)
+	said.left = r.sendOff(t, said.outcome)
+	return said
+}
+
+// hand is a worker at work.
+type hand struct {
+	side
+	leave func()     // asks it to go
+	left  chan error // what it returned
+}
+
+// start begins a worker's life; change, unless nil, changes its options.
+func (r *rig) start(t *testing.T, id string, s side, change func(*runner.WorkerOptions)) *hand {
+	leave := make(chan struct{})
+	h := &hand{side: s, leave: sync.OnceFunc(func() { close(leave) }), left: make(chan error, 1)}
+	o := r.workerOptions()
+	o.ID, o.Control, o.Bulk, o.Leave = pipeline.WorkerID(id), s.control, s.bulk, leave
+	if change != nil {
+		change(&o)
 	}
-	return said, nil
+	go func() { h.left <- runner.Work(t.Context(), o) }()
+	r.hands = append(r.hands, h)
+	return h
+}
+
+// sendOff waits until all workers have left a run that has ended. Who was no member at its end
+// looks for its next coordinator, and is told that there is none.
+func (r *rig) sendOff(t *testing.T, o pipeline.Outcome) (left error) {
+	t.Helper()
+	s, err := r.coordinator.control.Subscribe(wire.Hello(r.plan.Spec.Name, wire.AnyWorker), func(m transport.Message) {
+		c, err := wire.DecodeControl(m.Data)
+		if err != nil {
+			return
+		}
+		hello := c.Message.(pipeline.Hello)
+		c.Generation, c.Message = max(r.generation, hello.Generation), pipeline.Finish{Complete: o.Complete, Reason: "the run is over"}
+		if data, err := wire.EncodeControl(c); err == nil {
+			_ = r.coordinator.control.Publish(wire.ToWorker(r.plan.Spec.Name, c.Worker), data)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range r.hands {
+		left = errors.Join(left, <-h.left)
+	}
+	r.hands = nil
+	if err := s.Unsubscribe(); err != nil {
+		t.Error(err)
+	}
+	return left
 }
 
 func (r *rig) coordinatorOptions(f *files, stop chan string, notify func(pipeline.Notice)) runner.CoordinatorOptions {

@@ -201,10 +201,11 @@ func TestAStateOfSeveralBuckets(t *testing.T) {
 
 // Any number of workers gives the bits of one, also when there are more than lanes.
 func TestSeveralWorkersGiveTheSameBits(t *testing.T) {
-	for _, lanes := range []int{1, 2, 4} {
-		r := newRig(t, fmt.Sprint("batch.lanes=", lanes))
+	t.Parallel()
+	for _, lanes := range []int{1, 2, 8} {
+		r := newRig(t, fmt.Sprint("batch={tokens_per_step: 32, lanes: ", lanes, "}"))
 		want := r.reference(t)
-		for r.workers = 2; r.workers <= 4; r.workers++ {
+		for _, r.workers = range []int{2, 3, 5} {
 			fsys := crashfs.New()
 			said, err := r.train(t, fsys, nil)
 			if err != nil {
@@ -212,7 +213,26 @@ func TestSeveralWorkersGiveTheSameBits(t *testing.T) {
 			}
 			t.Logf("%d lanes, %d workers", lanes, r.workers)
 			r.mustComplete(t, fsys, said, want)
+			r.mustShare(t, fsys, min(lanes, r.workers))
 		}
+	}
+}
+
+// mustShare checks that so many workers have computed the steps in fsys together.
+func (r *rig) mustShare(t *testing.T, fsys vfs.FS, workers int) {
+	t.Helper()
+	j, err := runner.ReadJournal(fsys, journalPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, s := range j.Steps {
+		for _, l := range s.Intent.Leases {
+			seen[l.Worker] = true
+		}
+	}
+	if len(seen) < min(2, workers) || len(seen) > r.workers {
+		t.Errorf("%d workers computed: %v", len(seen), seen)
 	}
 }
 
@@ -358,48 +378,35 @@ func TestLostMessagesAreRepeated(t *testing.T) {
 	}
 }
 
-// A worker that cannot open its engine, or is of the wrong class, ends with the reason
-// on both sides.
+// A worker that cannot open its engine, or is of the wrong class, ends with the reason; the
+// run waits for others.
 func TestWorkersThatCannotTakePart(t *testing.T) {
 	r := newRig(t, "engine=plain")
-	f, err := open(crashfs.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.close()
-	var refused []pipeline.Notice
-	left := make(chan error, 2)
-	options := r.coordinatorOptions(f, make(chan string, 1), func(n pipeline.Notice) { refused = append(refused, n) })
-	r.coordinator.control.set(func(b *bus) {
-		b.subscribed = func(subject string) {
-			if subject != wire.Hello("tiny", wire.AnyWorker) {
-				return
-			}
-			go func() {
-				foreign := r.workerOptions()
-				foreign.Class, foreign.ID = "cuda-fp32-n1", "foreign"
-				left <- runner.Work(t.Context(), foreign)
-				broken := r.workerOptions()
-				broken.OpenEngine = func(model.Config, int, int) (model.Engine, error) { return nil, errors.New("no device") }
-				left <- runner.Work(t.Context(), broken)
-			}()
+	said := r.play(t, crashfs.New(), func(n pipeline.Notice, stop func(string)) {
+		switch n.(type) {
+		case pipeline.WorkerRefused:
+			r.start(t, "broken", r.worker, func(o *runner.WorkerOptions) {
+				o.OpenEngine = func(model.Config, int, int) (model.Engine, error) { return nil, errors.New("no device") }
+			})
+		case pipeline.WorkerLeft:
+			stop("nobody is left")
 		}
+	}, func() {
+		r.start(t, "foreign", r.worker, func(o *runner.WorkerOptions) { o.Class = "cuda-fp32-n1" })
 	})
-	outcome, err := runner.Coordinate(options)
-	if err != nil {
-		t.Fatal(err)
+	for _, want := range []string{"the coordinator refused: its engine class is cuda-fp32-n1: the job asks for plain", "no device"} {
+		if said.left == nil || !strings.Contains(said.left.Error(), want) {
+			t.Errorf("the workers left with %v, want %q", said.left, want)
+		}
 	}
-	if err := <-left; err == nil || !strings.Contains(err.Error(), "its engine class is cuda-fp32-n1: the job asks for plain") {
-		t.Errorf("the foreign worker left with %v", err)
+	if o := said.outcome; o.Err != nil || o.Stopped != "nobody is left" || o.Checkpoint != -1 {
+		t.Errorf("outcome %+v", o)
 	}
-	if err := <-left; err == nil || err.Error() != "no device" {
-		t.Errorf("the broken worker left with %v", err)
+	if n, ok := said.notices[0].(pipeline.WorkerRefused); !ok || n.Worker != "foreign" {
+		t.Errorf("notices %+v", said.notices)
 	}
-	if outcome.Err == nil || outcome.Err.Error() != "worker w failed: no device" || outcome.Checkpoint != -1 {
-		t.Errorf("outcome %+v", outcome)
-	}
-	if n, ok := refused[0].(pipeline.WorkerRefused); !ok || n.Worker != "foreign" {
-		t.Errorf("notices %+v", refused)
+	if gone := said.gone(); len(gone) != 1 || gone[0] != (pipeline.WorkerLeft{Worker: "broken", Reason: "failed: no device"}) {
+		t.Errorf("gone: %+v", gone)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // serveTokens answers a worker that asks for windows.
 func (c *coordinator) serveTokens(m transport.Message) {
 	payload, err := c.windows(m.Data)
-	respond(m, payload, err)
+	respond(m, wire.EncodeReply(payload), err)
 }
 
 // windows reads the windows of a request and encodes them as an Arrow record batch.
@@ -86,7 +86,7 @@ func (s *storedState) bucket(step int64, bucket int) (state, error) {
 		return state{}, err
 	}
 	lo, hi := s.layout.Bucket(bucket)
-	b := newState().cut(hi - lo)
+	b := newState(s.layout).cut(hi - lo)
 	if err := s.reader.Bucket(bucket, b[wire.PartWeights], b[wire.PartFirstMoment], b[wire.PartSecondMoment]); err != nil {
 		return state{}, err
 	}

@@ -61,7 +61,7 @@ func (w *worker) loadBucket(e pipeline.LoadBucket) (pipeline.WorkerEvent, error)
 	w.engineMu.Unlock()
 	lo, hi := w.layout.Bucket(e.Bucket)
 	if w.room[0] == nil {
-		w.room = newState()
+		w.room = newState(w.layout)
 	}
 	b := w.room.cut(hi - lo)
 	if err := w.findBucket(e, b); err != nil {
@@ -114,7 +114,7 @@ func (w *worker) servePeers() error {
 		step   int64
 		bucket int
 	}{-1, 0} // what is in buffer
-	buffer := newState()
+	buffer := newState(w.layout)
 	served, err := serveState(w.Bulk, wire.PeerState(w.Run, wire.AnyWorker, w.ID), w.layout.Buckets(), func(step int64, bucket int) (state, error) {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
@@ -187,7 +187,7 @@ func (w *worker) serveSnapshot() error {
 
 // take copies the engine's state. The room is allocated for the first copy and kept.
 // The digest is of the copy.
-func (s *snapshot) take(step int64, layout model.Layout, engine model.Engine) (digest model.Digest, err error) {
+func (s *snapshot) take(step int64, layout model.Layout, engine model.Engine, v model.Vectors) (digest model.Digest, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.parts[0] == nil {
@@ -202,11 +202,16 @@ func (s *snapshot) take(step int64, layout model.Layout, engine model.Engine) (d
 			return digest, err
 		}
 		lo, _ := layout.Bucket(i)
-		digest = digest.Add(model.StateDigestOf(lo, b[wire.PartWeights], b[wire.PartFirstMoment], b[wire.PartSecondMoment]))
+		for part, kind := range partKinds {
+			digest = digest.Add(v.DigestOf(kind, lo, b[part]))
+		}
 	}
 	s.step = step
 	return digest, nil
 }
+
+// partKinds says what the parts of a state are to a digest.
+var partKinds = [wire.Parts]model.Kind{wire.PartWeights: model.Weight, wire.PartFirstMoment: model.FirstMoment, wire.PartSecondMoment: model.SecondMoment}
 
 // view is the part of the copy that is bucket i.
 func (s *snapshot) view(i int) (b state) {

@@ -28,6 +28,7 @@ type WorkerOptions struct {
 	// OpenEngine allocates an engine for microbatches of so many windows and so many
 	// gradient slots.
 	OpenEngine func(c model.Config, microbatch, slots int) (model.Engine, error)
+	Vectors    model.Vectors // passes over gradients; nil: in plain Go
 	// Leave is closed when the worker shall go as soon as it owes nothing; nil: it stays.
 	Leave <-chan struct{}
 	Log   *zap.Logger
@@ -72,6 +73,9 @@ type pulls struct {
 // request to leave, else what went wrong. While there is no coordinator it looks for one,
 // and keeps its state for it. It leaves at once when ctx is done.
 func Work(ctx context.Context, o WorkerOptions) error {
+	if o.Vectors == nil {
+		o.Vectors = model.Plain{}
+	}
 	w := &worker{
 		WorkerOptions: o, ctx: ctx, held: -1,
 		machine: pipeline.NewWorker(o.Class, o.Device),

@@ -75,12 +75,12 @@ func TestFloats(t *testing.T) {
 		for i, w := range words {
 			x[i] = math.Float32frombits(w)
 		}
-		data := AppendFloats([]byte("before"), x)
-		if string(data[:6]) != "before" || len(data) != 6+4*len(x) {
-			t.Fatalf("AppendFloats wrote %q", data)
+		data, err := DecodeReply(EncodeFloats(x))
+		if err != nil || len(data) != 4*len(x) {
+			t.Fatalf("EncodeFloats wrote %q, %v", data, err)
 		}
 		got := make([]float32, len(x))
-		if err := Floats(got, data[6:]); err != nil {
+		if err := Floats(got, data); err != nil {
 			t.Fatal(err)
 		}
 		for i := range x {
@@ -89,7 +89,7 @@ func TestFloats(t *testing.T) {
 			}
 		}
 	})
-	if data := AppendFloats(nil, []float32{1, -2}); !bytes.Equal(data, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0}) {
+	if data, _ := DecodeReply(EncodeFloats([]float32{1, -2})); !bytes.Equal(data, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0}) {
 		t.Errorf("1, -2 are the bytes %x", data)
 	}
 	dst := []float32{7, 8}

@@ -24,9 +24,10 @@ type Gemm struct {
 	slab  []float32 // packed B, shared
 	local []scratch // of each worker
 
-	job  job
-	pack func(worker, i int) // the two phases of a slab, bound once
-	mul  func(worker, i int)
+	job    job
+	shares *shares
+	pack   func(worker, i int) // the two phases of a slab, bound once
+	mul    func(worker, i int)
 }
 
 // job is the slab that all workers compute at the moment.
@@ -36,8 +37,7 @@ type job struct {
 	column   int    // of the whole C that c begins with
 	b        slab   // [k, n]
 	add      bool
-	groups   int // column groups that each block of rows is cut into
-	perGroup int // panels of one
+	perGroup int // panels of one group
 }
 
 // scratch is one worker's memory.
@@ -46,6 +46,9 @@ type scratch struct {
 	a    []float32 // packed block of A
 	tail []float32 // packed last rows of A, padded to the micro-kernel's
 	tile []float32 // a tile of C at an edge
+
+	block int      // of the job's rows, prepared last; -1: none
+	rows  rowBlock // that block
 }
 
 // NewGemm returns a Gemm with buffers for every worker of the pool, which stays the caller's.
@@ -57,7 +60,7 @@ func NewGemm(path *Path, p *pool.Pool) *Gemm {
 		part, memory = memory[:n:n], memory[n:]
 		return part
 	}
-	g := &Gemm{path: path, pool: p, slab: next(slab), local: make([]scratch, p.Workers())}
+	g := &Gemm{path: path, pool: p, slab: next(slab), local: make([]scratch, p.Workers()), shares: newShares(tasksPerWorker * p.Workers())}
 	for i := range g.local {
 		g.local[i] = scratch{slab: next(local), a: next(block), tail: next(tail), tile: next(tile)}
 	}
@@ -98,6 +101,9 @@ func (g *Gemm) MulThen(c, a, b Matrix, add bool, then Then) {
 		}
 	}
 	g.job = job{} // keep no hold of the caller's memory
+	for i := range g.local {
+		g.local[i].rows = rowBlock{}
+	}
 }
 
 // MulLocal is Mul on the calling goroutine alone, with the same bits. It uses the scratch
@@ -135,15 +141,10 @@ func (g *Gemm) mulSlab(s *scratch, c, a Matrix, b *slab, add bool) {
 	}
 	for i := 0; i < c.Rows; i += blockM {
 		m := min(blockM, c.Rows-i)
-		g.mulBlock(s, c.block(i, 0, m, c.Cols), a.block(i, 0, m, a.Cols), b, 0, b.panels, add)
-	}
-}
-
-// mulBlock multiplies a block of A with panels [first, last) of a packed slab.
-func (g *Gemm) mulBlock(s *scratch, c, a Matrix, b *slab, first, last int, add bool) {
-	rows := g.path.prepare(s, a, last-first)
-	for i := first; i < last; i++ {
-		g.path.mulPanel(s, c, &rows, b, i, add)
+		rows := g.path.prepare(s, a.block(i, 0, m, a.Cols), b.panels)
+		for p := range b.panels {
+			g.path.mulPanel(s, c.block(i, 0, m, c.Cols), &rows, b, p, add)
+		}
 	}
 }
 
@@ -170,23 +171,32 @@ func (g *Gemm) runSlab(c, a, b Matrix, add bool, column int, then Then) {
 	blocks := (c.Rows + blockM - 1) / blockM
 	wanted := (tasksPerWorker*g.pool.Workers() + blocks - 1) / blocks
 	j.perGroup = (j.b.panels + wanted - 1) / wanted
-	j.groups = (j.b.panels + j.perGroup - 1) / j.perGroup
+	g.shares.begin(blocks, (j.b.panels+j.perGroup-1)/j.perGroup)
+	for i := range g.local {
+		g.local[i].block = -1
+	}
 	g.job = j
 	g.pool.Each(j.b.panels, g.pack)
-	g.pool.Each(blocks*j.groups, g.mul)
+	g.pool.Each(g.shares.pieces(), g.mul)
 }
 
 // packPiece packs panel i of the job's slab.
 func (g *Gemm) packPiece(_, i int) { g.path.pack(&g.job.b, i) }
 
 // mulPiece multiplies one block of rows with one group of panels.
-func (g *Gemm) mulPiece(worker, i int) {
-	j := &g.job
-	row, first := i/j.groups*blockM, i%j.groups*j.perGroup
+func (g *Gemm) mulPiece(worker, _ int) {
+	j, s := &g.job, &g.local[worker]
+	block, group := g.shares.take(s.block)
+	row, first := block*blockM, group*j.perGroup
 	m := min(blockM, j.c.Rows-row)
-	c, a := j.c.block(row, 0, m, j.c.Cols), j.a.block(row, 0, m, j.a.Cols)
 	last := min(first+j.perGroup, j.b.panels)
-	g.mulBlock(&g.local[worker], c, a, &j.b, first, last, j.add)
+	if block != s.block {
+		s.block, s.rows = block, g.path.prepare(s, j.a.block(row, 0, m, j.a.Cols), j.b.panels)
+	}
+	c := j.c.block(row, 0, m, j.c.Cols)
+	for i := first; i < last; i++ {
+		g.path.mulPanel(s, c, &s.rows, &j.b, i, j.add)
+	}
 	if j.then != nil {
 		from, end := j.b.at(first), j.b.at(last-1)
 		j.then(row, j.column+from.start, m, end.start+end.used-from.start)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,10 +16,13 @@ import (
 )
 
 // image names the kernels of testdata/probe.cu.
-const image = ".version 7.0\n.entry axpy(\n.entry reverse(\n.entry fail(\n.entry lonely(\n.entry wild(\n.entry absent(\n"
+const image = ".version 7.0\n.entry axpy(\n.entry reverse(\n.entry fail(\n.entry lonely(\n.entry wild(\n.entry crooked(\n.entry absent(\n"
 
 // TestMain runs the tests on the software device; without a compiler they skip.
 func TestMain(m *testing.M) {
+	if os.Getenv("ANDREA_DRIVER_TEST_CHILD") != "" {
+		os.Exit(m.Run())
+	}
 	testdata, err := filepath.Abs("testdata")
 	if err != nil {
 		panic(err)
@@ -188,10 +192,15 @@ func TestMissingEventIsFound(t *testing.T) {
 }
 
 func TestFaultPoisonsTheDevice(t *testing.T) {
-	for name, fault := range map[string]struct {
+	type fault struct {
 		code  int
 		slots []Slot
-	}{"fail": {719, nil}, "lonely": {719, nil}, "wild": {700, []Slot{64}}} {
+	}
+	faults := map[string]fault{"fail": {719, nil}, "lonely": {719, nil}, "wild": {700, []Slot{64}}}
+	if _, err := exec.LookPath("clang++-19"); err == nil { // other compilers cannot look at alignment
+		faults["crooked"] = fault{716, []Slot{64}}
+	}
+	for name, fault := range faults {
 		d, err := Open(0)
 		if err != nil {
 			t.Fatal(err)
@@ -317,4 +326,28 @@ func TestFailureIsForgotten(t *testing.T) {
 	}
 	t.Setenv("SOFTCUDA_FAIL", "")
 	within(t, func(d *Device) error { return second(d.Free()) })
+}
+
+// A program with this package starts without a driver, and says what is missing when it looks for a device.
+func TestWithoutDriver(t *testing.T) {
+	if os.Getenv("ANDREA_DRIVER_TEST_CHILD") != "" {
+		_, err := Open(0)
+		fmt.Println("child:", err)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ variable, says string }{
+		"no library": {"ANDREA_CUDA_LIBRARY=/nowhere/libcuda.so.1", "child: opening the CUDA driver: /nowhere/libcuda.so.1: cannot open shared object file"},
+		"no device":  {"SOFTCUDA_DEVICES=0", "child: opening the CUDA driver: cuInit: CUDA error 100: no CUDA device"},
+	} {
+		cmd := exec.Command(self, "-test.run", "^TestWithoutDriver$", "-test.count", "1")
+		cmd.Env = append(os.Environ(), "ANDREA_DRIVER_TEST_CHILD=1", test.variable)
+		output, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(output), test.says) {
+			t.Errorf("%s: %v\n%s", name, err, output)
+		}
+	}
 }

@@ -26,6 +26,7 @@ enum Result : int {
   not_found = 500,
   not_ready = 600,
   illegal_address = 700,
+  misaligned_address = 716,
   launch_failed = 719,
   unknown = 999,
 };

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "device.h"
+#include "recorder.h"
 
 #define API extern "C" __attribute__((visibility("default"))) Result
 
@@ -21,7 +22,7 @@ Context primary;
 thread_local Context *current;
 
 // stays reports whether a context is unusable after an error.
-bool stays(Result code) { return code == illegal_address || code == launch_failed || code == unknown; }
+bool stays(Result code) { return code == illegal_address || code == misaligned_address || code == launch_failed || code == unknown; }
 
 // injected returns the error that SOFTCUDA_FAIL=FUNCTION:N:CODE asks for at the Nth call of a function from
 // the moment the variable was set, and success otherwise.
@@ -248,10 +249,14 @@ API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
   return device.submit(s, {[=] {
     std::vector<void *> pointers;
     for (auto &v : *values) pointers.push_back(&v);
-    const Outcome o = run_grid(*k, g, pointers.data());
+    const Outcome o = recorded(*k, g, *values, device.memory, [&] { return run_grid(*k, g, pointers.data()); });
     if (o.fault.empty()) return success;
     complain(o.fault);
-    return o.illegal ? illegal_address : launch_failed;
+    switch (o.access) {
+      case Access::illegal: return illegal_address;
+      case Access::misaligned: return misaligned_address;
+      default: return launch_failed;
+    }
   }, nullptr});
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "guard.h"
 #include "soft.h"
 
 // Kernel is a registered kernel. Values are never freed.
@@ -24,7 +25,7 @@ struct Geometry {
 // Outcome is how a launch ended.
 struct Outcome {
   std::string fault;  // "" when it ended well
-  bool illegal;       // it touched memory that does not exist
+  Access access;
 };
 
 // run_grid runs a kernel; params point to its parameters.

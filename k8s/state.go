@@ -1,0 +1,237 @@
+package k8s
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"andrea/pipeline"
+)
+
+// Phases of a run in a cluster.
+const (
+	Absent   = "absent"   // there is no such run
+	Waiting  = "waiting"  // the coordinator is not up yet
+	Running  = "running"  // the coordinator answers
+	Stopping = "stopping" // suspended, its coordinator still writes a checkpoint
+	Stopped  = "stopped"
+	Complete = "complete"
+	Failed   = "failed" // for good: it is not tried again
+)
+
+// State is what a cluster says of a run.
+type State struct {
+	Run         string   `json:"run"`
+	Phase       string   `json:"phase"`
+	Reason      string   `json:"reason,omitempty"`      // why it waits or has failed
+	Coordinator string   `json:"coordinator,omitempty"` // its newest pod
+	Workers     Workers  `json:"workers"`
+	Problems    []string `json:"problems,omitempty"` // of workers that cannot run: pod and reason
+}
+
+// Workers are counted.
+type Workers struct {
+	Wanted int  `json:"wanted"`
+	Ready  int  `json:"ready"`
+	IsJob  bool `json:"job,omitempty"` // they are a Job, not a Deployment
+	Before int  `json:"-"`             // how many there were when the run was stopped; 0: it was not
+}
+
+// BeforeAnnotation is where a stopped Deployment remembers its number of workers.
+const BeforeAnnotation = "andrea/workers-before-stop"
+
+// Ended reports that nothing more will happen.
+func (s State) Ended() bool { return s.Phase == Complete || s.Phase == Failed }
+
+// object is the part of Kubernetes' objects that is read here.
+type object struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+		Created     string            `json:"creationTimestamp"` // RFC 3339, so that order is that of text
+		Deletion    string            `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		Replicas    *int `json:"replicas"`
+		Parallelism *int `json:"parallelism"`
+		Suspend     bool `json:"suspend"`
+	} `json:"spec"`
+	Status struct {
+		Phase      string            `json:"phase"`
+		Conditions []condition       `json:"conditions"`
+		Containers []containerStatus `json:"containerStatuses"`
+		Init       []containerStatus `json:"initContainerStatuses"`
+	} `json:"status"`
+}
+
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type containerStatus struct {
+	State struct {
+		Waiting    *ended `json:"waiting"`
+		Terminated *ended `json:"terminated"`
+	} `json:"state"`
+}
+
+// ended is why a container does not run.
+type ended struct {
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+	ExitCode int    `json:"exitCode"`
+}
+
+// StateOf reads a run's state from a list of its Jobs, Deployments and pods, as kubectl prints it in
+// JSON.
+func StateOf(run string, list []byte) (State, error) {
+	var all struct {
+		Items []object `json:"items"`
+	}
+	if err := json.Unmarshal(list, &all); err != nil {
+		return State{}, fmt.Errorf("reading the state of the run %s: %w", run, err)
+	}
+	s := State{Run: run, Phase: Absent}
+	var job *object
+	var coordinators []object
+	for i, o := range all.Items {
+		switch side := o.Metadata.Labels[componentLabel]; {
+		case o.Kind == "Job" && side == Coordinator:
+			job = &all.Items[i]
+		case o.Kind == "Pod" && side == Coordinator:
+			coordinators = append(coordinators, o)
+		case side == Worker:
+			s.addWorker(o)
+		}
+	}
+	if job != nil {
+		s.judge(*job, newest(coordinators))
+	}
+	return s, nil
+}
+
+// newest is the pod that was made last; nil when there is none.
+func newest(pods []object) (last *object) {
+	for i := range pods {
+		if last == nil || pods[i].Metadata.Created >= last.Metadata.Created {
+			last = &pods[i]
+		}
+	}
+	return last
+}
+
+func (s *State) addWorker(o object) {
+	switch o.Kind {
+	case "Deployment":
+		s.Workers.Wanted = orOne(o.Spec.Replicas)
+		s.Workers.Before, _ = strconv.Atoi(o.Metadata.Annotations[BeforeAnnotation]) // 0 when nobody stopped it
+	case "Job":
+		s.Workers.Wanted, s.Workers.IsJob = orOne(o.Spec.Parallelism), true
+		if o.Spec.Suspend {
+			s.Workers.Wanted = 0
+		}
+	case "Pod":
+		if o.is("Ready") {
+			s.Workers.Ready++
+		} else if why := o.trouble(); why != "" && o.Metadata.Deletion == "" && o.Status.Phase != "Succeeded" {
+			s.Problems = append(s.Problems, o.Metadata.Name+": "+why)
+		}
+	}
+}
+
+// orOne is a number that is 1 where it is not given.
+func orOne(n *int) int {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+// is reports that a condition holds.
+func (o object) is(kind string) bool {
+	c, _ := o.condition(kind)
+	return c.Status == "True"
+}
+
+func (o object) condition(kind string) (condition, bool) {
+	for _, c := range o.Status.Conditions {
+		if c.Type == kind {
+			return c, true
+		}
+	}
+	return condition{}, false
+}
+
+// judge says what coordinator's Job and pod mean.
+func (s *State) judge(job object, pod *object) {
+	if pod != nil {
+		s.Coordinator = pod.Metadata.Name
+	}
+	failed, _ := job.condition("Failed")
+	switch {
+	case job.is("Complete"):
+		s.Phase = Complete
+	case failed.Status == "True":
+		s.Phase, s.Reason = Failed, strings.TrimSpace(failed.Reason+": "+failed.Message)
+		if pod != nil && pod.trouble() != "" {
+			s.Reason += ": " + pod.trouble()
+		}
+	case job.Spec.Suspend:
+		s.Phase = Stopped
+		if pod != nil && pod.Status.Phase == "Running" {
+			s.Phase = Stopping
+		}
+	case pod != nil && pod.is("Ready"):
+		s.Phase = Running
+	default:
+		s.Phase, s.Reason = Waiting, "its pod is not there yet"
+		if pod != nil {
+			s.Reason = pod.trouble()
+		}
+	}
+}
+
+// trouble is why a pod does not run: it has no node, a container cannot start, or has ended. Empty when
+// it is only starting.
+func (o object) trouble() string {
+	if c, known := o.condition("PodScheduled"); known && c.Status == "False" {
+		return strings.TrimSpace(c.Reason + ": " + c.Message)
+	}
+	for _, c := range append(o.Status.Init, o.Status.Containers...) {
+		switch {
+		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
+			return strings.TrimSuffix(c.State.Waiting.Reason+": "+c.State.Waiting.Message, ": ")
+		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
+			return fmt.Sprintf("it ended with code %d: %s", c.State.Terminated.ExitCode, strings.TrimSpace(c.State.Terminated.Message))
+		}
+	}
+	return ""
+}
+
+// LastStep is the newest step that the coordinator has printed, from the tail of its log; nil when the tail has
+// none. Lines that are no JSON objects are passed over.
+func LastStep(log []byte) *Progress {
+	var last *Progress
+	for line := range strings.Lines(string(log)) {
+		var p Progress
+		if json.Unmarshal([]byte(line), &p) == nil && p.Step > 0 && p.Loss != nil {
+			last = &p
+		}
+	}
+	return last
+}
+
+// Progress is a step as the coordinator prints it.
+type Progress struct {
+	Step  int64           `json:"step"`
+	Steps int64           `json:"steps"`
+	Loss  *pipeline.Float `json:"loss"` // nats per token
+	Speed pipeline.Float  `json:"tokens_per_second"`
+	ETA   pipeline.Float  `json:"eta_seconds"`
+}

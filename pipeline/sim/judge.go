@@ -1,0 +1,280 @@
+package sim
+
+import (
+	"errors"
+	"math"
+	"strings"
+
+	"andrea/pipeline"
+)
+
+// evidence is what the judge has seen.
+type evidence struct {
+	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share
+	applied  map[appliedKey]int                        // right digests reported
+	joined   int
+	errors   int
+}
+
+type opinionKey struct {
+	generation uint64
+	step       int64
+	lo, hi     int
+}
+
+type appliedKey struct {
+	generation uint64
+	step       int64
+}
+
+func newEvidence() evidence {
+	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}}
+}
+
+// judgeHeard keeps what a worker says.
+func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
+	from, ok := e.(pipeline.FromWorker)
+	if !ok {
+		return
+	}
+	switch m := from.Message.(type) {
+	case pipeline.Answer:
+		key := opinionKey{c.generation, m.Step, m.Lo, m.Hi}
+		if w.evidence.opinions[key] == nil {
+			w.evidence.opinions[key] = map[pipeline.WorkerID]bool{}
+		}
+		w.evidence.opinions[key][from.Worker] = true
+	case pipeline.Applied:
+		if m.Digest == w.job.want.step(m.Step).state {
+			w.evidence.applied[appliedKey{c.generation, m.Step}]++
+		}
+	case pipeline.Joined:
+		if m.Step > 0 {
+			w.evidence.joined++
+		}
+	}
+}
+
+// judgeSend checks what a coordinator orders.
+func (w *world) judgeSend(c *coordinator, e pipeline.Send) {
+	switch m := e.Message.(type) {
+	case pipeline.Commit:
+		if _, durable := c.intents[m.Step]; !durable {
+			w.failf("commit %d is sent and its intent is not durable", m.Step)
+		}
+	case pipeline.Lease:
+		size := m.Hi - m.Lo
+		if size < 1 || size&(size-1) != 0 || m.Lo%size != 0 || m.Hi > w.job.plan.Spec.Batch.Lanes || m.Lo < 0 {
+			w.failf("lanes [%d, %d) are leased: they are no subtree", m.Lo, m.Hi)
+		}
+	}
+}
+
+// judgeReduce checks that every lane is summed exactly once.
+func (w *world) judgeReduce(_ *coordinator, e pipeline.Reduce) {
+	next := 0
+	for _, from := range e.Contributions {
+		if from.Lo != next {
+			w.failf("the sum of step %d has lanes %d to %d twice or not at all: %+v", e.Step, min(next, from.Lo), max(next, from.Lo), e.Contributions)
+		}
+		next = from.Hi
+	}
+	if next != w.job.plan.Spec.Batch.Lanes {
+		w.failf("the sum of step %d ends at lane %d: %+v", e.Step, next, e.Contributions)
+	}
+}
+
+// judgeIntent compares a decision with the reference.
+func (w *world) judgeIntent(c *coordinator, i pipeline.Intent) {
+	if i.Step > w.job.plan.Spec.Steps {
+		w.failf("step %d is decided: the job has %d", i.Step, w.job.plan.Spec.Steps)
+	}
+	want := w.job.want.step(i.Step)
+	next := 0
+	for _, lease := range i.Leases {
+		if lease.Lo != next {
+			w.failf("the intent of step %d has lane %d twice or not at all", i.Step, next)
+		}
+		next = lease.Hi
+		w.judgeLease(c, i.Step, lease, want)
+	}
+	switch {
+	case next != w.job.plan.Spec.Batch.Lanes:
+		w.failf("the intent of step %d ends at lane %d", i.Step, next)
+	case i.RootDigest != want.root:
+		w.failf("the root of step %d is %s, want %s", i.Step, i.RootDigest, want.root)
+	case i.Action != want.action || i.Scale != want.scale || i.LR != want.hyper.LR || i.Tokens != want.tokens:
+		w.failf("the intent of step %d is %+v, want %+v", i.Step, i, want)
+	case !same(i.LossSum, want.loss) || !same(i.GradNorm, want.norm):
+		w.failf("step %d has loss %v and norm %v, want %v and %v", i.Step, i.LossSum, i.GradNorm, want.loss, want.norm)
+	}
+}
+
+// judgeLease compares one contribution. A wrong one that no second worker computed cannot be
+// found by any protocol.
+func (w *world) judgeLease(c *coordinator, step int64, lease pipeline.LeaseRecord, want expected) {
+	right := lease.GradDigest == want.nodes[[2]int{lease.Lo, lease.Hi}]
+	for i := range lease.LossSums {
+		lane := want.lanes[lease.Lo+i]
+		if lease.TokenDigests[i] != lane.TokenDigest {
+			w.failf("lane %d of step %d was not trained on its windows", lease.Lo+i, step)
+		}
+		right = right && same(lease.LossSums[i], float64(lane.LossSum))
+	}
+	if right {
+		return
+	}
+	if opinions := w.evidence.opinions[opinionKey{c.generation, step, lease.Lo, lease.Hi}]; w.worker(pipeline.WorkerID(lease.Worker)).guilty && len(opinions) < 2 {
+		panic(excuse("a wrong contribution that nobody else computed"))
+	}
+	w.failf("lanes [%d, %d) of step %d, from %s, are wrong", lease.Lo, lease.Hi, step, lease.Worker)
+}
+
+// judgeUpdate checks that a state is made of a durable decision.
+func (w *world) judgeUpdate(k *worker, e pipeline.Update) {
+	i := w.judgeKept(k, e.Step, pipeline.ActionApply)
+	if want := w.job.want.step(e.Step); e.Scale != want.scale || e.Hyper != want.hyper {
+		w.failf("%s applies step %d with scale %v and %+v, want %v and %+v", k.id, e.Step, e.Scale, e.Hyper, want.scale, want.hyper)
+	}
+	if root := w.job.device.gradDigest(k.engine, 0); root != i.RootDigest && !k.flaws.spoiled {
+		w.failf("%s applies step %d with root %s: the intent has %s", k.id, e.Step, root, i.RootDigest)
+	}
+}
+
+func (w *world) judgeKeep(k *worker, e pipeline.Keep) { w.judgeKept(k, e.Step, pipeline.ActionSkip) }
+
+func (w *world) judgeKept(k *worker, step int64, action string) pipeline.Intent {
+	generation := k.machine.Membership().Generation
+	i, durable := w.coordinator(generation).intents[step]
+	switch {
+	case !durable:
+		w.failf("%s makes state %d, and coordinator %d has no durable intent for it", k.id, step, generation)
+	case k.state != step-1:
+		w.failf("%s makes state %d from state %d", k.id, step, k.state)
+	case i.Action != action:
+		w.failf("%s does other than %s step %d", k.id, i.Action, step)
+	}
+	return i
+}
+
+// judgeCommit compares a confirmed step with the reference.
+func (w *world) judgeCommit(c *coordinator, r pipeline.CommitRecord) {
+	want := w.job.want.step(r.Step)
+	if _, durable := c.intents[r.Step]; !durable {
+		w.failf("step %d is recorded before its intent is durable", r.Step)
+	}
+	if r.StateDigest != want.state {
+		if w.evidence.applied[appliedKey{c.generation, r.Step}] == 0 && w.struckBits() {
+			panic(excuse("a wrong state that nobody else reported otherwise"))
+		}
+		w.failf("state %d is confirmed as %s, want %s", r.Step, r.StateDigest, want.state)
+	}
+	switch {
+	case r.Tokens != want.tokens || r.LR != want.hyper.LR || !same(r.GradNorm, want.norm) || !same(r.Loss, want.loss/float64(want.tokens)):
+		w.failf("the record of step %d is %+v, want %+v", r.Step, r, want)
+	case (r.ValLoss != nil) != want.due:
+		w.failf("the record of step %d has validation %v, due %v", r.Step, r.ValLoss, want.due)
+	case r.ValLoss != nil && !same(*r.ValLoss, want.val):
+		w.failf("the validation loss of step %d is %v, want %v", r.Step, *r.ValLoss, want.val)
+	}
+	w.confirmed = max(w.confirmed, r.Step)
+}
+
+// struckBits reports that some worker has computed, or holds, something wrong.
+func (w *world) struckBits() bool {
+	return w.struck[damageState]+w.struck[spoilGradient]+w.struck[wrongGradient]+w.struck[nonFinite] > 0
+}
+
+func (w *world) judgeCheckpoint(step int64, s stored) {
+	if want := w.job.want.digest(w.job.device, step); s.digest != want || w.job.device.digest(s.state) != want {
+		w.failf("the checkpoint of step %d has state %s, want %s", step, s.digest, want)
+	}
+}
+
+// judgeLeft checks that nobody is expelled who did nothing wrong.
+func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
+	for key, opinions := range w.evidence.opinions {
+		if key.generation == c.generation {
+			delete(opinions, n.Worker) // its contributions went with it
+		}
+	}
+	if n.Expelled && !w.worker(n.Worker).guilty {
+		w.failf("%s is expelled and has done nothing: %s", n.Worker, n.Reason)
+	}
+}
+
+// judgeLeave checks that a worker leaves for a reason.
+func (w *world) judgeLeave(k *worker, err error) {
+	var left pipeline.ErrLeft
+	switch {
+	case errors.As(err, &left) && !k.leaving:
+		w.failf("%s leaves and was not asked to: %v", k.id, err)
+	case err == nil && w.confirmed < w.job.plan.Spec.Steps:
+		w.failf("%s leaves a run as done at step %d", k.id, w.confirmed)
+	}
+}
+
+// justified says which strikes may end a run with which error.
+var justified = []struct {
+	text   string
+	faults []fault
+}{
+	{"writing the journal", []fault{failJournal}},
+	{"writing the checkpoint", []fault{failCheckpoint}},
+	{"computed different gradients", []fault{wrongGradient, nonFinite}},
+	{"reports a state", []fault{damageState, spoilGradient}},
+	{"workers hold state", []fault{damageState, spoilGradient}},
+	{"loaded state", []fault{damageState}},
+	{"recomputing step", []fault{wrongGradient, nonFinite, damageState, spoilGradient}},
+	{"workers failed in step", []fault{failDevice, damageState}},
+}
+
+// judgeOutcome checks how a coordinator ended.
+func (w *world) judgeOutcome(_ *coordinator, o pipeline.Outcome) {
+	steps := w.job.plan.Spec.Steps
+	if o.Complete && (o.Step != steps || o.Checkpoint != steps || o.Err != nil) {
+		w.failf("the run is called complete: %+v", o)
+	}
+	if !o.Complete && o.Err == nil && o.Stopped == "" {
+		w.failf("the run ends without a reason: %+v", o)
+	}
+	if o.Err == nil {
+		return
+	}
+	w.evidence.errors++
+	for _, j := range justified {
+		if !strings.Contains(o.Err.Error(), j.text) {
+			continue
+		}
+		for _, f := range j.faults {
+			if w.struck[f] > 0 {
+				return
+			}
+		}
+	}
+	w.failf("the run ends with an error that no strike justifies: %v", o.Err)
+}
+
+// judgeEnd checks what is on disk when the job is done.
+func (w *world) judgeEnd() {
+	steps := w.job.plan.Spec.Steps
+	journal, err := pipeline.ParseJournal(w.disk.journal.data)
+	if err != nil || journal.Last() != steps || journal.Torn != 0 {
+		w.failf("the journal of the finished run has %d steps: %v", journal.Last(), err)
+	}
+	for _, r := range journal.Steps {
+		if r.Commit == nil {
+			w.failf("the journal has no record of step %d", r.Intent.Step)
+		}
+	}
+	step, s := w.disk.newest(journal)
+	if step != steps {
+		w.failf("the newest checkpoint is of step %d", step)
+	}
+	w.judgeCheckpoint(step, s)
+}
+
+// same reports that both have the same bits, or neither is a number.
+func same(f pipeline.Float, want float64) bool {
+	return math.Float64bits(float64(f)) == math.Float64bits(want) || math.IsNaN(float64(f)) && math.IsNaN(want)
+}

@@ -1,0 +1,251 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"andrea/model"
+	"andrea/pipeline"
+)
+
+// unheardTicks is how many signs of life may stay without an answer.
+const unheardTicks = 12
+
+// worker is a place where a worker runs, one life after the other.
+type worker struct {
+	w     *world
+	index int
+	id    pipeline.WorkerID
+	cut   cut
+
+	life    int // counts its processes
+	machine *pipeline.Worker
+	alive   bool
+	paused  bool // it stands still, as a whole
+	hung    bool // its engine does; the rest goes on
+	slow    int64
+	inbox   []pipeline.WorkerEvent
+	resume  func() // what happens when it stands still no more
+
+	work     []pipeline.WorkerEffect // being executed
+	busy     bool
+	doing    activity
+	progress uint64
+	unheard  int // signs of life without an answer
+	leaving  bool
+
+	engine   model.Engine
+	state    int64 // that the engine holds; -1: none
+	parts    []contribution
+	snapshot stored
+	snapped  int64 // step of snapshot
+
+	flaws  flaws
+	guilty bool // something of it has been wrong in this life
+}
+
+// contribution is what a slot holds for others to pull; step 0: nothing.
+type contribution struct {
+	step   int64
+	lo, hi int
+}
+
+// flaws are what is wrong with a worker's device.
+type flaws struct {
+	transfer bool // its next transfer fails
+	device   bool // its next work fails
+	loss     bool // its next loss is no number
+	gradient bool // its next contribution is wrong
+	state    bool // its state has been damaged
+	spoiled  bool // a contribution has been, after it was measured
+}
+
+func (k *worker) incarnation() string { return fmt.Sprintf("life-%d", k.life) }
+
+// begin starts a new process.
+func (k *worker) begin() {
+	k.life++
+	k.machine = pipeline.NewWorker(class, "a simulation")
+	k.alive, k.paused, k.hung, k.slow, k.leaving = true, false, false, 1, false
+	k.inbox, k.resume, k.work, k.busy, k.doing = nil, nil, nil, false, idle
+	k.engine, k.state, k.parts, k.snapped, k.flaws = nil, -1, nil, -1, flaws{}
+	k.progress, k.unheard, k.guilty = 0, 0, false
+	k.w.tracef("%s begins life %d", k.id, k.life)
+	life := k.life
+	k.w.clock.after(k.w.chance.between(1, tick), func() { k.beat(life) })
+}
+
+// end ends the process. The supervisor starts another.
+func (k *worker) end(why string) {
+	if !k.alive {
+		return
+	}
+	k.w.tracef("%s ends: %s", k.id, why)
+	k.alive, k.engine, k.resume = false, nil, nil
+	if c := k.w.current(); k.w.tells && c != nil {
+		k.w.clock.after(k.w.chance.between(1, 2*tick), func() {
+			c.receive(pipeline.WorkerLost{Worker: k.id, Reason: why})
+		})
+	}
+	k.w.clock.after(k.w.chance.between(tick, 20*tick), func() {
+		if !k.alive {
+			k.begin()
+		}
+	})
+}
+
+// beat is a tick of the process: a sign of life, whatever it does, and a tick of the
+// machine when it is idle.
+func (k *worker) beat(life int) {
+	if !k.alive || k.life != life {
+		return
+	}
+	k.w.clock.after(tick, func() { k.beat(life) })
+	if k.paused {
+		return
+	}
+	if m := k.machine.Membership(); m.Ticket > 0 && !k.machine.Hailing() {
+		if k.unheard++; k.unheard > unheardTicks {
+			k.unheard = 0
+			k.inbox = append(k.inbox, pipeline.Unheard{Membership: m})
+		}
+		k.send(pipeline.Reply{Membership: m, Message: pipeline.Heartbeat{Progress: k.progress}})
+	}
+	if !k.busy {
+		k.reply(k.machine.Tick())
+		k.pump()
+	}
+}
+
+// heard takes the answer to a sign of life.
+func (k *worker) heard(m pipeline.Membership) {
+	if k.alive && m == k.machine.Membership() {
+		k.unheard = 0
+	}
+}
+
+// receive takes an event from outside.
+func (k *worker) receive(e pipeline.WorkerEvent) {
+	if !k.alive {
+		return
+	}
+	k.inbox = append(k.inbox, e)
+	k.pump()
+}
+
+// pump handles what has arrived, and then works.
+func (k *worker) pump() {
+	for k.alive && !k.paused && !k.busy {
+		if len(k.inbox) > 0 {
+			e := k.inbox[0]
+			k.inbox = k.inbox[1:]
+			k.w.tracef("%s <- %T %+v", k.id, e, e)
+			before := k.machine.Membership()
+			k.reply(k.machine.Handle(e))
+			if now := k.machine.Membership(); before != now && !now.Follows(before) {
+				k.w.failf("%s goes back from membership %+v to %+v", k.id, before, now)
+			}
+			continue
+		}
+		if k.work = k.machine.Work(); len(k.work) == 0 {
+			k.doing = idle
+			if k.machine.Hailing() {
+				k.doing = hailing
+			}
+			return
+		}
+		k.start()
+	}
+}
+
+// start begins the next piece of work; it is done when its time is over.
+func (k *worker) start() {
+	effect := k.work[0]
+	k.work = k.work[1:]
+	k.busy, k.doing = true, activityOf(effect)
+	if slot, overwritten := overwrites(effect); overwritten && slot < len(k.parts) {
+		k.parts[slot] = contribution{}
+	}
+	if load, ok := effect.(pipeline.LoadBucket); ok && load.Bucket == 0 {
+		k.state = -1
+	}
+	life := k.life
+	k.w.clock.after(k.w.cost(effect)*k.slow, func() {
+		if k.alive && k.life == life {
+			k.whenAwake(func() { k.finish(effect) })
+		}
+	})
+}
+
+// whenAwake does something now, or when the process or its engine goes on.
+func (k *worker) whenAwake(do func()) {
+	if k.paused || k.hung {
+		k.resume = do
+		return
+	}
+	do()
+}
+
+// wake lets the process and its engine go on.
+func (k *worker) wake() {
+	k.paused, k.hung = false, false
+	if do := k.resume; do != nil && k.alive {
+		k.resume = nil
+		do()
+	}
+	k.pump()
+}
+
+// finish takes the result of a piece of work.
+func (k *worker) finish(effect pipeline.WorkerEffect) {
+	event, err := k.execute(effect)
+	k.busy = false
+	k.progress++
+	var transfer transferError
+	switch {
+	case errors.As(err, &transfer):
+		event = pipeline.TransferFailed{Err: err}
+	case err != nil:
+		event = pipeline.WorkFailed{Err: err}
+	}
+	if event != nil {
+		k.work = nil
+		k.w.tracef("%s did %+v: %+v", k.id, effect, event)
+		k.reply(k.machine.Handle(event))
+	}
+	if k.alive && len(k.work) > 0 {
+		k.start()
+		return
+	}
+	k.pump()
+}
+
+// reply executes what Handle and Tick return.
+func (k *worker) reply(effects []pipeline.WorkerEffect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case pipeline.Reply:
+			k.send(e)
+		case pipeline.Leave:
+			k.w.judgeLeave(k, e.Err)
+			k.end(fmt.Sprintf("it leaves: %v", e.Err))
+		}
+	}
+}
+
+// send sends a message to the coordinator of its membership, a hello to all.
+func (k *worker) send(e pipeline.Reply) {
+	incarnation := k.incarnation()
+	for _, c := range k.w.coordinators {
+		_, hello := e.Message.(pipeline.Hello)
+		if !hello && c.generation != e.Membership.Generation {
+			continue
+		}
+		k.w.network.send(k, false, func() { c.hear(k, incarnation, e) })
+	}
+}
+
+// transferError marks what could not be got from another process.
+type transferError struct{ what string }
+
+func (e transferError) Error() string { return e.what }
