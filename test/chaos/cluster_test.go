@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds a run that should have ended long before.
-const patience = 3 * time.Minute
+const patience = 1 * time.Minute
 
 // cluster is a run's processes, the proxies between them and what strikes at them. Who ends by
 // a strike is started again, as a supervisor does it.

@@ -93,7 +93,7 @@ func TestTheNetworkGoesAway(t *testing.T) {
 	}
 	coordinator.waitFor(t, `"step":6,`)
 	h.cable("down")
-	coordinator.waitFor(t, "left", "left")
+	coordinator.waitFor(t, "was lost", "was lost")
 	h.cable("up")
 	for _, p := range append(workers, coordinator) {
 		if code := p.wait(); code != 0 {

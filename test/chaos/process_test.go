@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // process is a program that was started.
@@ -107,9 +108,16 @@ func (p *process) explained() bool {
 func (p *process) isWorker() bool { return strings.HasPrefix(p.name, "w") }
 
 // waitFor returns when the process has written all the texts, each after the one before. It
-// fails when the process ends without.
+// fails when the process ends without, or has had more time than it can need.
 func (p *process) waitFor(t *testing.T, texts ...string) {
 	t.Helper()
+	late := false
+	defer time.AfterFunc(patience, func() {
+		p.log.mu.Lock()
+		defer p.log.mu.Unlock()
+		late = true
+		p.log.more.Broadcast()
+	}).Stop()
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
 	for {
@@ -122,8 +130,8 @@ func (p *process) waitFor(t *testing.T, texts ...string) {
 		if found {
 			return
 		}
-		if p.log.end {
-			t.Fatalf("%s ended before it wrote %q:\n%s", p.name, texts, p.log.text.String())
+		if p.log.end || late {
+			t.Fatalf("%s did not write %q:\n%s", p.name, texts, lastLines(p.log.text.String()))
 		}
 		p.log.more.Wait()
 	}
