@@ -147,8 +147,8 @@ func provoke(rng *rand.Rand, point string, first bool) []strike {
 		return []strike{s}
 	}
 	switch point {
-	case "wait": // the first that comes back waits for the others
-		s.point, s.fault = "lease", killCoordinator
+	case "wait": // the first that comes back waits for the others, which the newest intent names
+		s.point, s.fault, s.nth = "lease", killCoordinator, s.nth+20
 	case "rejoin":
 		s.point, s.fault, s.lasts = "lease", stopWorker, 3*time.Second
 	case "cancel":

@@ -132,7 +132,11 @@ func (t *table) String() string {
 	for _, p := range points {
 		fmt.Fprintf(&b, "%-10s", p)
 		for _, f := range faults {
-			fmt.Fprintf(&b, "%4s", strings.Replace(fmt.Sprint(t.counts[p][f]), "0", ".", 1))
+			count := "."
+			if n := t.counts[p][f]; n > 0 {
+				count = fmt.Sprint(n)
+			}
+			fmt.Fprintf(&b, "%4s", count)
 		}
 		b.WriteString("\n")
 	}
