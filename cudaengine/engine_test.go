@@ -259,6 +259,9 @@ func TestSumsFollowTheSlot(t *testing.T) {
 
 // Widths at which no row and no weight starts at a multiple of 16 bytes are slow, and right.
 func TestOddWidths(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the context is long, for the sake of sums in parts")
+	}
 	c := small()
 	c.DModel, c.NHead, c.Vocab, c.Context = 6, 2, 61, 1024 // long enough for sums in parts
 	batch := enginetest.DrawBatch(c, 1, c.Context, 2)

@@ -8,17 +8,9 @@ type Type uint8
 // Types of parameters.
 const (
 	Pointer Type = iota // device address, 8 bytes
-	Int                 // int32
-	Float               // float32
+	Int                 // int32, 4 bytes
+	Float               // float32, 4 bytes
 )
-
-// Bytes is the size of a parameter.
-func (t Type) Bytes() int {
-	if t == Pointer {
-		return 8
-	}
-	return 4
-}
 
 // Param is one parameter of a kernel.
 type Param struct {
@@ -70,10 +62,10 @@ const (
 	ReLU2 = 1
 )
 
-// Activations are the vectors' elements that one thread of an elementwise kernel takes, and the threads of a block.
+// Of the kernels that go over vectors.
 const (
-	perThread  = 4
-	threads    = 256
+	threads    = 256  // of a block
+	perThread  = 4    // elements
 	updateSpan = 4096 // elements of a block of adamw and digest
 )
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"andrea/model"
 )
 
 // MaxJobSpecBytes is the size up to which a job spec is read.
@@ -24,8 +26,8 @@ type JobSpec struct {
 	Seed        uint64         `yaml:"seed"`
 	Eval        EvalSpec       `yaml:"eval"`
 	Checkpoint  CheckpointSpec `yaml:"checkpoint"`
-	Precision   string         `yaml:"precision"`       // fp32
-	Engine      string         `yaml:"engine"`          // auto, a kind (cpu), or a whole engine class
+	Precision   string         `yaml:"precision"`       // fp32 or bf16
+	Engine      string         `yaml:"engine"`          // auto, a kind (cpu, cuda), or a whole engine class
 	DigestEvery int            `yaml:"digest_every"`    // steps between comparisons of the state's digest
 	OnNonfinite string         `yaml:"on_nonfinite"`    // stop or skip
 	Audit       float64        `yaml:"audit,omitempty"` // share of the leases that a second worker computes as well
@@ -97,8 +99,8 @@ func DefaultJobSpec() JobSpec {
 		Seed:        1,
 		Eval:        EvalSpec{Every: 10, Windows: 16},
 		Checkpoint:  CheckpointSpec{Every: 25, KeepLast: 3},
-		Precision:   "fp32",
-		Engine:      "auto",
+		Precision:   model.FP32,
+		Engine:      model.AnyEngine,
 		DigestEvery: 1,
 		OnNonfinite: OnNonfiniteStop,
 	}

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"andrea/model"
 )
@@ -222,12 +221,14 @@ func (m *member) outOfTouch(incarnation string, h Hello, generation uint64) bool
 
 // refusal is why a worker cannot take part.
 func (c *Coordinator) refusal(h Hello) string {
-	wanted := c.plan.Spec.Engine
+	wanted, precision := c.plan.Spec.Engine, c.plan.Spec.Precision
 	switch {
 	case h.Protocol != Protocol:
 		return fmt.Sprintf("it speaks protocol %d: this coordinator speaks %d: use one version for both", h.Protocol, Protocol)
-	case wanted != "auto" && wanted != h.Class && !strings.HasPrefix(h.Class, wanted+"-"):
+	case !model.ClassFits(h.Class, wanted):
 		return fmt.Sprintf("its engine class is %s: the job asks for %s", h.Class, wanted)
+	case model.ClassPrecision(h.Class) != precision:
+		return fmt.Sprintf("its engine class is %s: the job's precision is %s", h.Class, precision)
 	case c.class != "" && c.class != h.Class:
 		return fmt.Sprintf("its engine class is %s: the run began with %s: another class computes other bits", h.Class, c.class)
 	}

@@ -232,12 +232,28 @@ func (s JobSpec) faults() (faults []string) {
 	check(s.Eval.Windows >= 1 && s.Eval.Windows <= MaxEvalWindows, "eval.windows is %d: must be between 1 and %d", s.Eval.Windows, MaxEvalWindows)
 	check(s.Checkpoint.Every >= 1, "checkpoint.every is %d: must be at least 1", s.Checkpoint.Every)
 	check(s.Checkpoint.KeepLast >= 1, "checkpoint.keep_last is %d: must be at least 1", s.Checkpoint.KeepLast)
-	check(s.Precision == "fp32", "precision is %q: this version computes fp32", s.Precision)
-	check(s.Engine != "", "engine is empty: must be auto, cpu or an engine class")
+	check(s.Engine != "", "engine is empty: must be auto, cpu, cuda or an engine class")
+	if fault := s.precisionFault(); fault != "" {
+		faults = append(faults, fault)
+	}
 	check(s.DigestEvery == 1, "digest_every is %d: must be 1: this version compares the state's digest after every step", s.DigestEvery)
 	check(s.Audit >= 0 && s.Audit <= 1, "audit is %v: must be from 0 to 1: the share of the leases that a second worker computes as well", s.Audit)
 	check(s.OnNonfinite == OnNonfiniteStop || s.OnNonfinite == OnNonfiniteSkip, "on_nonfinite is %q: must be %q or %q", s.OnNonfinite, OnNonfiniteStop, OnNonfiniteSkip)
 	return append(faults, s.Optimizer.faults()...)
+}
+
+// precisionFault says why the job's engine cannot compute in its precision; empty: it can, as far as the job tells.
+func (s JobSpec) precisionFault() string {
+	kind, named := model.ClassKind(s.Engine), model.ClassPrecision(s.Engine)
+	switch {
+	case s.Precision != model.FP32 && s.Precision != model.BF16:
+		return fmt.Sprintf("precision is %q: must be %s or %s", s.Precision, model.FP32, model.BF16)
+	case named != "" && named != s.Precision:
+		return fmt.Sprintf("precision is %q: the engine class %q computes %s: write one or the other", s.Precision, s.Engine, named)
+	case s.Engine != model.AnyEngine && !model.KindComputes(kind, s.Precision):
+		return fmt.Sprintf("precision is %q: the engine %q has %s alone: write precision: %s, or engine: cuda", s.Precision, s.Engine, model.FP32, model.FP32)
+	}
+	return ""
 }
 
 func (o OptimizerSpec) faults() (faults []string) {

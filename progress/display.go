@@ -134,6 +134,12 @@ func (d *Display) Notice(n pipeline.Notice) {
 		d.step(n)
 	case pipeline.WorkerJoined:
 		d.Note(fmt.Sprintf("worker %s holds state %d: %s", n.Worker, n.Step, n.Device))
+	case pipeline.WorkerLeft:
+		d.Warn(fmt.Sprintf("worker %s %s", n.Worker, n.Reason))
+	case pipeline.StateChosen:
+		if n.Holders > 0 { // else it is what the run was opened with, as was said then
+			d.Note(fmt.Sprintf("going on from state %d (workers that hold it: %d)", n.Step, n.Holders))
+		}
 	case pipeline.WorkerRefused:
 		d.Warn(fmt.Sprintf("worker %s was refused: %s", n.Worker, n.Reason))
 	}

@@ -87,6 +87,9 @@ func story(d *Display, c *clock, look func(moment string)) {
 	}
 	look("37 steps")
 	d.Notice(pipeline.WorkerRefused{Worker: "w2", Reason: "it speaks another protocol"})
+	d.Notice(pipeline.WorkerLeft{Worker: "w1", Reason: "was lost: it has given no sign of life"})
+	d.Notice(pipeline.StateChosen{Step: 37, Holders: 2})
+	d.Notice(pipeline.StateChosen{Step: 25})
 	d.Note("checkpoint 25 written\nsecond line")
 	look("messages above the rows")
 	for s := int64(38); s <= 50; s++ {

@@ -24,6 +24,7 @@ type Report struct {
 	Step       int64          `json:"step"` // last confirmed
 	Steps      int64          `json:"steps"`
 	Class      string         `json:"engine_class"` // empty until a worker has joined
+	Precision  string         `json:"precision"`    // the job's
 	Workers    []WorkerReport `json:"workers"`
 	// Last is the record of the last confirmed step, before the first one of this generation that of its
 	// start; nil when there is none.
@@ -69,6 +70,7 @@ type board struct {
 // openBoard serves the status from now on.
 func (c *coordinator) openBoard(run string) (transport.Subscription, error) {
 	c.board.begin(run, c.Generation, c.Start)
+	c.board.report.Precision = c.Plan.Spec.Precision
 	c.board.show(c.machine.Status())
 	return c.Control.Subscribe(wire.Status(run), func(m transport.Message) {
 		data, err := json.Marshal(c.board.shown.Load())

@@ -72,7 +72,7 @@ func TestStatusFollowsTheRun(t *testing.T) {
 		t.Errorf("time left before the first step: %v", r.ETASeconds)
 	}
 	r.ETASeconds = 0
-	want := Report{Run: "demo", Generation: 7, Phase: "waiting for workers", Step: 3, Steps: 10, Workers: []WorkerReport{}, Last: &third, Validation: &second, Checkpoint: 3}
+	want := Report{Run: "demo", Generation: 7, Precision: "fp32", Phase: "waiting for workers", Step: 3, Steps: 10, Workers: []WorkerReport{}, Last: &third, Validation: &second, Checkpoint: 3}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("at the start: %+v\nwant %+v", r, want)
 	}
@@ -80,7 +80,7 @@ func TestStatusFollowsTheRun(t *testing.T) {
 	now := pipeline.Status{Phase: "computing", Step: 4, Steps: 10, Workers: []pipeline.WorkerStatus{{Worker: "worker", Device: "a processor", Joined: true}}, Class: "cpu-1"}
 	c.board.note(pipeline.StepDone{Record: fourth}, now)
 	c.board.note(pipeline.CheckpointSaved{Step: 4}, now)
-	want = Report{Run: "demo", Generation: 7, Phase: "computing", Step: 4, Steps: 10, Class: "cpu-1", Workers: []WorkerReport{{"worker", "a processor", true}}, Last: &fourth, Validation: &second, ETASeconds: 12, Checkpoint: 4}
+	want = Report{Run: "demo", Generation: 7, Precision: "fp32", Phase: "computing", Step: 4, Steps: 10, Class: "cpu-1", Workers: []WorkerReport{{"worker", "a processor", true}}, Last: &fourth, Validation: &second, ETASeconds: 12, Checkpoint: 4}
 	if r := bus.asked(t); !reflect.DeepEqual(r, want) {
 		t.Errorf("after a step: %+v\nwant %+v", r, want)
 	}

@@ -16,13 +16,12 @@ const minCapability = 80
 
 // Properties says what a device is.
 type Properties struct {
-	Ordinal         int // from 0, as nvidia-smi counts
-	Name            string
-	Driver          string // newest CUDA version that the driver knows, such as "13.0"
-	Major, Minor    int    // compute capability
-	Bytes           int64  // memory in all
-	Multiprocessors int
-	Shared          int // most shared memory a block may ask for, in bytes
+	Ordinal      int // from 0, as nvidia-smi counts
+	Name         string
+	Driver       string // newest CUDA version that the driver knows, such as "13.0"
+	Major, Minor int    // compute capability
+	Bytes        int64  // memory in all
+	Shared       int    // most shared memory a block may ask for, in bytes
 }
 
 // String is for people: name, capability, memory and driver.
@@ -67,7 +66,6 @@ func properties(ordinal int) (Properties, error) {
 	}{
 		{cu.ComputeCapabilityMajor, &p.Major},
 		{cu.ComputeCapabilityMinor, &p.Minor},
-		{cu.MultiprocessorCount, &p.Multiprocessors},
 		{maxSharedOptIn, &p.Shared},
 	} {
 		var e error

@@ -154,7 +154,7 @@ func TestStreamsWaitForEvents(t *testing.T) {
 					reverse.Launch(b.stream, Geometry{X: 1, Y: 1, Z: 1, Threads: 64, Shared: 256}, b.y, b.x),
 					b.stream.Record(read),
 					b.stream.CopyOut(b.out, b.y, b.bytes),
-					arrived.Synchronize(), b.stream.Synchronize())
+					b.stream.Synchronize())
 				want := slices.Clone(b.in.Floats())
 				slices.Reverse(want)
 				if !slices.Equal(b.out.Floats(), want) {

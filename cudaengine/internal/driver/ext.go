@@ -11,7 +11,6 @@ import "C"
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"sync"
 	"unsafe"
@@ -75,12 +74,4 @@ const maxDynamicShared = 8
 func allowShared(f cu.Function, bytes int) error {
 	handle := *(*C.CUfunction)(unsafe.Pointer(&f)) // cu.Function is a struct of just the handle
 	return result("cuFuncSetAttribute", C.cuFuncSetAttribute(handle, maxDynamicShared, C.int(bytes)))
-}
-
-// Library is the name of the driver's library that is opened.
-func Library() string {
-	if path := os.Getenv("ANDREA_CUDA_LIBRARY"); path != "" {
-		return path
-	}
-	return "libcuda.so.1"
 }

@@ -57,9 +57,6 @@ func (d *Device) Pin(bytes int64) (Pinned, error) {
 	return Pinned{p, bytes}, nil
 }
 
-// Bytes is the size of pinned memory.
-func (p Pinned) Bytes() int64 { return p.bytes }
-
 // Floats is the memory as float32; a copy that is under way may change it or still read it.
 func (p Pinned) Floats() []float32 { return view[float32](p) }
 

@@ -85,8 +85,3 @@ func (s *Stream) Record(e *Event) error { return check("cuEventRecord", e.handle
 func (s *Stream) Wait(e *Event) error {
 	return check("cuStreamWaitEvent", s.handle.Wait(e.handle, 0))
 }
-
-// Synchronize waits until the device has come past the event.
-func (e *Event) Synchronize() error {
-	return check("cuEventSynchronize", e.handle.Synchronize())
-}

@@ -19,6 +19,7 @@ struct Fiber : soft_thread {
   State state = State::done;
   const char *what = nullptr;  // the warp operation that it waits at
   void *operand = nullptr;     // what it handed over there
+  unsigned block_barriers = 0, warp_barriers = 0;  // that it has reached
   void *stack_pointer = nullptr;
   char *stack = nullptr;
   void *tsan = nullptr;

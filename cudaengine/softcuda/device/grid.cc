@@ -27,7 +27,9 @@ std::vector<Fiber *> order;  // its threads in the order in which they run
 size_t position;             // of the running thread in it
 unsigned threads, alive, at_block;
 unsigned at_warp[max_warps];
-char start_sync, block_sync, warp_sync[max_warps], end_sync;  // addresses that the race detector knows barriers by
+// Addresses that the race detector knows barriers by. Barriers take turns with two: a thread that is already at the
+// next one must not be taken for having finished before one that still leaves the last.
+char start_sync, block_sync[2], warp_sync[max_warps][2], end_sync;
 
 Fiber *self() { return static_cast<Fiber *>(soft_cur); }
 
@@ -72,6 +74,7 @@ void place(Fiber *f, unsigned i, dim3_t block) {
   f->lane = i % 32;
   f->warp = i / 32;
   f->ncopies = f->group = 0;
+  f->block_barriers = f->warp_barriers = 0;
 }
 
 // shuffle puts the threads into the order that SOFTCUDA_ORDER asks for: fwd, rev or rand:SEED.
@@ -148,17 +151,18 @@ void soft_fault(const char *what) {
 }
 
 void soft_syncthreads() {
-  published(&block_sync);
+  char *sync = &block_sync[self()->block_barriers++ % 2];
+  published(sync);
   at_block++;
   if (!release_block()) {
     self()->state = State::at_block;
     run_next(self());
   }
-  seen(&block_sync);
+  seen(sync);
 }
 
 void soft_syncwarp(unsigned) {
-  char *sync = &warp_sync[self()->warp];
+  char *sync = &warp_sync[self()->warp][self()->warp_barriers++ % 2];
   published(sync);
   rendezvous("bar.warp.sync", nullptr, [](void *const *) {});
   seen(sync);
