@@ -73,7 +73,7 @@ func flipState(e model.Engine, size int) error {
 }
 
 // eightLanes is work for three: they compute 3, 3 and 2.
-var eightLanes = []string{"batch={tokens_per_step: 32, lanes: 8}", "steps=5", "eval.every=2", "checkpoint.every=100"}
+var eightLanes = []string{"batch={tokens_per_step: 32, lanes: 8}", "steps=5", "eval.every=3", "checkpoint.every=100"}
 
 // withOneFaulty trains with three workers of which x has the faulty engine.
 func (r *rig) withOneFaulty(t *testing.T, fsys *crashfs.FS, engine faulty) told {
