@@ -24,7 +24,7 @@ func TestARunThatNobodyComesToEnds(t *testing.T) {
 			from := func(ticket int64, m pipeline.Message) pipeline.FromWorker {
 				return pipeline.FromWorker{Worker: "w", Incarnation: "1", Ticket: ticket, Message: m}
 			}
-			c.Handle(from(0, pipeline.Hello{Protocol: pipeline.Protocol, Class: "cpu"}))
+			c.Handle(from(0, pipeline.Hello{Protocol: pipeline.Protocol, Class: "cpu-fp32-n1"}))
 			if ended(c.Handle(pipeline.NobodyComes{Reason: "all are gone"})) != nil {
 				t.Fatal("it ended while a worker seemed to be there")
 			}
