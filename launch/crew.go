@@ -95,12 +95,13 @@ func (l *lastWords) words() string {
 func (r *Run) startChildren(ctx context.Context, log *zap.Logger, group *sync.WaitGroup, events *crewEvents, last *lastWords) error {
 	for i := range r.Start.Workers {
 		id := childName(i)
-		child, err := r.startChild(ctx, id)
+		start := func() (*child, error) { return r.startChild(ctx, i, id) }
+		child, err := start()
 		if err != nil {
 			return err
 		}
 		group.Go(func() {
-			if err := r.keepChild(ctx, log, child, id, events); err != nil {
+			if err := r.keepChild(ctx, log, child, id, start, events); err != nil {
 				last.keep(err.Error())
 			}
 		})
@@ -111,7 +112,7 @@ func (r *Run) startChildren(ctx context.Context, log *zap.Logger, group *sync.Wa
 // keepChild waits for a worker's process and starts it again when it ends with an error:
 // until it ends as it should, ctx is done, or its lives are short too often, which is
 // the error.
-func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipeline.WorkerID, events *crewEvents) error {
+func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipeline.WorkerID, start func() (*child, error), events *crewEvents) error {
 	for short, pause := 0, firstPause; ; pause *= 2 {
 		began := time.Now()
 		err := c.wait(r.warn)
@@ -130,7 +131,7 @@ func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipel
 		if !sleep(ctx, pause) {
 			return nil
 		}
-		if c, err = r.startChild(ctx, id); err != nil {
+		if c, err = start(); err != nil {
 			return errors.Join(err, ctx.Err())
 		}
 	}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,11 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 		}
 	}()
 	n.log.Info(watch.RunStarted, zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
-		zap.String("engine", r.env.Engine.Class), zap.String("device", r.env.Engine.Device), zap.String("address", n.url))
+		zap.String("address", n.url))
+	if r.change != "" {
+		n.log.Warn("the engine class changes: " + r.change)
+		r.warn(errors.New(r.change))
+	}
 	if r.env.Serving != nil {
 		r.env.Serving(n.url, r.keyFile())
 	}
