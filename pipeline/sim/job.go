@@ -60,15 +60,16 @@ type variant struct {
 	lanes, microbatches int
 	steps               int64
 	audit               float64
-	poison              bool // some lanes are not finite, and their steps are skipped
-	every, keep         int64
+	poison              bool  // some lanes are not finite, and their steps are skipped
+	every, keep         int64 // checkpoints
+	evaluated           int64 // every so many steps
 }
 
 // drawVariant chooses one of a few hundred jobs.
 func drawVariant(c *chance) variant {
 	return variant{
 		lanes: pick(c, 1, 2, 4, 4, 8, 8), microbatches: pick(c, 1, 2), steps: c.between(10, 12),
-		audit: pick(c, 0, 0, 0.5, 1, 1), poison: c.below(6) == 0, every: c.between(2, 4), keep: c.between(1, 3),
+		audit: pick(c, 0, 0, 0.5, 1, 1), poison: c.below(6) == 0, every: c.between(2, 4), keep: c.between(1, 3), evaluated: pick[int64](c, 1, 1, 3),
 	}
 }
 
@@ -83,10 +84,10 @@ batch: {tokens_per_step: %d, microbatch: 1, lanes: %d}
 optimizer: {warmup_steps: 3, lr: 5e-2, min_lr: 1e-2}
 steps: %d
 audit: %v
-eval: {every: 3, windows: 4}
+eval: {every: %d, windows: 4}
 checkpoint: {every: %d, keep_last: %d}
 on_nonfinite: skip
-`, context, v.lanes*v.microbatches*context, v.lanes, v.steps, v.audit, v.every, v.keep)))
+`, context, v.lanes*v.microbatches*context, v.lanes, v.steps, v.audit, v.evaluated, v.every, v.keep)))
 	if err != nil {
 		panic("sim: the job is fixed: " + err.Error())
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 type evidence struct {
 	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share
 	applied  map[appliedKey]int                        // right digests reported
+	tickets  map[seat]int64                            // of the members
 	joined   int
 	errors   int
 }
@@ -27,14 +29,20 @@ type appliedKey struct {
 	step       int64
 }
 
+// seat is a worker's place at a coordinator.
+type seat struct {
+	generation uint64
+	worker     pipeline.WorkerID
+}
+
 func newEvidence() evidence {
-	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}}
+	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}, tickets: map[seat]int64{}}
 }
 
 // judgeHeard keeps what a worker says.
 func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	from, ok := e.(pipeline.FromWorker)
-	if !ok {
+	if !ok || from.Ticket != w.evidence.tickets[seat{c.generation, from.Worker}] {
 		return
 	}
 	switch m := from.Message.(type) {
@@ -58,11 +66,10 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 // judgeChosen checks that the run goes on from no state beyond its records, and, where
 // nothing kept the workers from telling, from the highest that one of them holds.
 func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
-	for key := range w.evidence.applied {
-		if key.generation == c.generation {
-			delete(w.evidence.applied, key) // what was reported before was given up
-		}
-	}
+	mine := func(generation uint64) bool { return generation == c.generation } // what was said before is given up
+	maps.DeleteFunc(w.evidence.applied, func(k appliedKey, _ int) bool { return mine(k.generation) })
+	maps.DeleteFunc(w.evidence.tickets, func(k seat, _ int64) bool { return mine(k.generation) })
+	maps.DeleteFunc(w.evidence.opinions, func(k opinionKey, _ map[pipeline.WorkerID]bool) bool { return mine(k.generation) })
 	last := int64(len(c.journal.Steps))
 	if n.Step > last {
 		w.failf("coordinator %d goes on from state %d: its journal ends with intent %d", c.generation, n.Step, last)
@@ -77,7 +84,7 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 		return // a worker that was told to wait says nothing for a while
 	}
 	for _, k := range w.workers {
-		if k.alive && !k.guilty && k.state > n.Step && k.state <= last {
+		if k.alive && !k.guilty && !k.leaving && k.state > n.Step && k.state <= last {
 			w.failf("coordinator %d goes on from state %d: %s holds state %d", c.generation, n.Step, k.id, k.state)
 		}
 	}
@@ -86,6 +93,8 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 // judgeSend checks what a coordinator orders.
 func (w *world) judgeSend(c *coordinator, e pipeline.Send) {
 	switch m := e.Message.(type) {
+	case pipeline.Welcome:
+		w.evidence.tickets[seat{c.generation, e.Worker}] = e.Ticket
 	case pipeline.Commit:
 		if _, durable := c.intents[m.Step]; !durable {
 			w.failf("commit %d is sent and its intent is not durable", m.Step)
@@ -221,6 +230,7 @@ func (w *world) judgeCheckpoint(step int64, s stored) {
 
 // judgeLeft checks that nobody is expelled who did nothing wrong.
 func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
+	delete(w.evidence.tickets, seat{c.generation, n.Worker})
 	for key, opinions := range w.evidence.opinions {
 		if key.generation == c.generation {
 			delete(opinions, n.Worker) // its contributions went with it
