@@ -157,13 +157,22 @@ type stateSource func(step int64, bucket int) (state, error)
 
 // serveState answers requests for a state from source.
 func serveState(bus transport.Bus, subject string, buckets int, source stateSource) (transport.Subscription, error) {
+	return serveFloats(bus, subject, func(request []byte) ([]float32, error) { return stateChunk(request, buckets, source) })
+}
+
+// serveFloats answers requests with what chunk gives, one at a time.
+func serveFloats(bus transport.Bus, subject string, chunk func(request []byte) ([]float32, error)) (transport.Subscription, error) {
+	var frame []byte // of the newest answer; its memory is used again
 	return bus.Subscribe(subject, func(m transport.Message) {
-		frame, err := stateChunk(m.Data, buckets, source)
+		elements, err := chunk(m.Data)
+		if err == nil {
+			frame = wire.EncodeFloats(frame, elements)
+		}
 		respond(m, frame, err)
 	})
 }
 
-func stateChunk(request []byte, buckets int, source stateSource) ([]byte, error) {
+func stateChunk(request []byte, buckets int, source stateSource) ([]float32, error) {
 	r, err := wire.DecodeRequest[wire.StateRequest](request)
 	if err != nil {
 		return nil, err
@@ -184,13 +193,10 @@ type gradSource func(r wire.GradRequest) ([]float32, error)
 
 // serveGrad answers requests for a gradient from source.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
-	return bus.Subscribe(subject, func(m transport.Message) {
-		frame, err := gradChunk(m.Data, buckets, source)
-		respond(m, frame, err)
-	})
+	return serveFloats(bus, subject, func(request []byte) ([]float32, error) { return gradChunk(request, buckets, source) })
 }
 
-func gradChunk(request []byte, buckets int, source gradSource) ([]byte, error) {
+func gradChunk(request []byte, buckets int, source gradSource) ([]float32, error) {
 	r, err := wire.DecodeRequest[wire.GradRequest](request)
 	if err == nil {
 		err = checkGrad(r, buckets)
@@ -213,12 +219,12 @@ func checkGrad(r wire.GradRequest, buckets int) error {
 	return nil
 }
 
-// cutChunk frames the chunk of a bucket that begins at offset.
-func cutChunk(elements []float32, bucket, offset int) ([]byte, error) {
+// cutChunk is the chunk of a bucket that begins at offset.
+func cutChunk(elements []float32, bucket, offset int) ([]float32, error) {
 	if offset < 0 || offset >= len(elements) {
 		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", bucket, offset, len(elements))
 	}
-	return wire.EncodeFloats(elements[offset:min(offset+wire.ChunkElements, len(elements))]), nil
+	return elements[offset:min(offset+wire.ChunkElements, len(elements))], nil
 }
 
 // respond sends a frame, or the reason why there is none. An answer that is lost is asked

@@ -53,7 +53,7 @@ func TestAPullIsBoundedByTime(t *testing.T) {
 // What fails for a while is asked for again, and so is a payload of another length.
 func TestAPullAsksAgain(t *testing.T) {
 	want := []float32{1, -2.5}
-	whole := wire.EncodeFloats(want)
+	whole := wire.EncodeFloats(nil, want)
 	for name, first := range map[string]func(try int) ([]byte, error){
 		"no responders":  func(int) ([]byte, error) { return nil, transport.ErrNoResponders },
 		"another length": func(int) ([]byte, error) { return wire.EncodeReply(make([]byte, 4)), nil },

@@ -197,7 +197,7 @@ func altered(t *testing.T, reply []byte, change func(*float32)) []byte {
 		t.Error(err)
 	}
 	change(&numbers[len(numbers)/2])
-	return wire.EncodeFloats(numbers)
+	return wire.EncodeFloats(nil, numbers)
 }
 
 // What arrives is compared with what was announced, by its bits, wherever it was changed: a

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,23 +115,31 @@ func (w *worker) serveGrads() error {
 			return
 		}
 		go func() { // others come in while it waits
-			frame, err := w.awaitGrad(r)
+			room := frames.Get().(*[]byte)
+			defer frames.Put(room)
+			frame, err := w.awaitGrad(*room, r)
+			if err == nil {
+				*room = frame
+			}
 			respond(m, frame, err)
 		}()
 	})
 	return w.keep(served, err)
 }
 
+// frames are rooms for answers, used again.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
 var errNoGrad = errors.New("it is not computed yet, or not here any more")
 
-// awaitGrad returns the frame of a chunk, when it is final.
-func (w *worker) awaitGrad(r wire.GradRequest) (frame []byte, err error) {
+// awaitGrad frames a chunk in room, when it is final.
+func (w *worker) awaitGrad(room []byte, r wire.GradRequest) (frame []byte, err error) {
 	timer := time.NewTimer(gradPatience)
 	defer timer.Stop()
 	for {
 		slot, whole, later := w.grads.find(r)
 		if later == nil {
-			if frame, err = w.readGrad(r, slot, whole); !errors.Is(err, errNoGrad) {
+			if frame, err = w.readGrad(room, r, slot, whole); !errors.Is(err, errNoGrad) {
 				return frame, err
 			}
 			continue // it went meanwhile
@@ -147,7 +156,7 @@ func (w *worker) awaitGrad(r wire.GradRequest) (frame []byte, err error) {
 
 // readGrad reads a chunk of a slot: with the engine to itself, or beside what it computes
 // when that leaves the bucket alone.
-func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool) ([]byte, error) {
+func (w *worker) readGrad(room []byte, r wire.GradRequest, slot int, whole bool) ([]byte, error) {
 	if whole {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
@@ -161,32 +170,43 @@ func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool) ([]byte, err
 	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
 		return nil, errNoGrad
 	}
-	bucket, err := w.keptGrad(r, slot)
-	if err != nil {
-		return nil, err
-	}
-	return cutChunk(bucket, r.Bucket, r.Offset)
+	return w.frameGrad(room, r, slot)
 }
 
-// keptGrad reads the bucket of a request, unless it was read for the one before.
-func (w *worker) keptGrad(r wire.GradRequest, slot int) ([]float32, error) {
+// frameGrad frames a chunk of a bucket, which it reads unless it was read for the request
+// before.
+func (w *worker) frameGrad(room []byte, r wire.GradRequest, slot int) ([]byte, error) {
 	g := &w.grads
 	g.cache.Lock()
 	defer g.cache.Unlock()
+	offset := r.Offset
 	r.Offset = 0
-	for _, k := range g.kept {
-		if k.request == r {
-			return k.bucket, nil
+	i := slices.IndexFunc(g.kept[:], func(k keptGrad) bool { return k.request == r })
+	if i < 0 {
+		i, g.next = g.next, (g.next+1)%len(g.kept)
+		if err := w.keepBucket(&g.kept[i], r, slot); err != nil {
+			return nil, err
 		}
 	}
-	lo, hi := w.layout.Bucket(r.Bucket)
-	bucket := make([]float32, hi-lo) // others may still send from the one that it replaces
-	if err := w.engine.ReadGrad(slot, r.Bucket, bucket); err != nil {
+	chunk, err := cutChunk(g.kept[i].bucket, r.Bucket, offset)
+	if err != nil {
 		return nil, err
 	}
-	g.kept[g.next] = keptGrad{r, bucket}
-	g.next = (g.next + 1) % len(g.kept)
-	return bucket, nil
+	return wire.EncodeFloats(room, chunk), nil
+}
+
+// keepBucket reads the bucket of a request.
+func (w *worker) keepBucket(k *keptGrad, r wire.GradRequest, slot int) error {
+	lo, hi := w.layout.Bucket(r.Bucket)
+	if cap(k.bucket) < hi-lo {
+		k.bucket = make([]float32, largestBucket(w.layout))
+	}
+	k.request, k.bucket = wire.GradRequest{}, k.bucket[:hi-lo]
+	if err := w.engine.ReadGrad(slot, r.Bucket, k.bucket); err != nil {
+		return err
+	}
+	k.request = r
+	return nil
 }
 
 // conclude computes the last microbatch of a lease and measures the contribution.

@@ -59,6 +59,7 @@ type bus struct {
 	incoming   func(subject string, data []byte) (lost bool)
 	asked      func(subject string, data []byte) // before it is sent; may block
 	reply      func(subject string, data []byte) []byte
+	refuse     func(subject string) error // before it is subscribed to
 	subscribed func(subject string)
 }
 
@@ -104,6 +105,15 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 }
 
 func (b *bus) Subscribe(subject string, handler func(transport.Message)) (transport.Subscription, error) {
+	b.mu.Lock()
+	var err error
+	if b.refuse != nil {
+		err = b.refuse(subject)
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	s, err := b.Bus.Subscribe(subject, func(m transport.Message) {
 		b.mu.Lock()
 		lost := b.cut || b.incoming != nil && b.incoming(m.Subject, m.Data)

@@ -13,27 +13,39 @@ import (
 	"andrea/pipeline/wire"
 )
 
-// open allocates the engine and lets others ask for what it holds.
+// open allocates the engine and lets others ask for what it holds. Where the connection is cut
+// meanwhile, the next try goes on from there.
 func (w *worker) open(e pipeline.OpenEngine) (pipeline.WorkerEvent, error) {
-	config, err := pipeline.ConfigOf(e.Job)
-	if err != nil {
-		return nil, err
+	if w.engine == nil {
+		if err := w.allocate(e.Job); err != nil {
+			return nil, err
+		}
 	}
-	w.job, w.config, w.layout = e.Job, config, model.NewLayout(config)
-	slots := model.Slots(e.Job.Batch.Lanes)
-	w.engine, err = w.OpenEngine(config, e.Job.Batch.Microbatch, slots)
-	if err != nil {
-		return nil, err
-	}
-	w.grads = newGrads(slots)
-	w.initial = initial{layout: w.layout}
-	w.logEngine()
-	for _, serve := range []func() error{w.serveSnapshot, w.serveGrads, w.servePeers} {
-		if err := serve(); err != nil {
+	serve := []func() error{w.serveSnapshot, w.serveGrads, w.servePeers}
+	for _, next := range serve[len(w.served):] {
+		if err := next(); err != nil {
 			return nil, err
 		}
 	}
 	return pipeline.EngineOpened{Buckets: w.layout.Buckets()}, nil
+}
+
+// allocate makes the engine for a job.
+func (w *worker) allocate(job pipeline.JobSpec) error {
+	config, err := pipeline.ConfigOf(job)
+	if err != nil {
+		return err
+	}
+	slots := model.Slots(job.Batch.Lanes)
+	engine, err := w.OpenEngine(config, job.Batch.Microbatch, slots)
+	if err != nil {
+		return err
+	}
+	w.job, w.config, w.layout, w.engine = job, config, model.NewLayout(config), engine
+	w.grads = newGrads(slots)
+	w.initial = initial{layout: w.layout}
+	w.logEngine()
+	return nil
 }
 
 // keep remembers a subscription to end with the worker.

@@ -82,13 +82,30 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		inbox:   make(chan pipeline.WorkerEvent, inboxSize),
 	}
 	w.renew()
-	commands, err := o.Control.Subscribe(wire.ToWorker(o.Run, o.ID), w.receive)
+	commands, err := w.listen()
 	if err != nil {
 		return fmt.Errorf("starting worker %s: %w", o.ID, err)
 	}
 	defer func() { _ = commands.Unsubscribe() }() // the connection is closed next
 	w.loop()
 	return w.close()
+}
+
+// listen opens the way to this worker, as soon as there is a connection.
+func (w *worker) listen() (transport.Subscription, error) {
+	for {
+		s, err := w.Control.Subscribe(wire.ToWorker(w.Run, w.ID), w.receive)
+		if err == nil || !transferFailed(err) {
+			return s, err
+		}
+		select {
+		case <-w.Leave:
+			return nil, pipeline.ErrLeft{Reason: "it was asked to"}
+		case <-w.ctx.Done():
+			return nil, context.Cause(w.ctx)
+		case <-time.After(tickInterval):
+		}
+	}
 }
 
 // receive puts a control message into the inbox. What ends the membership, or begins

@@ -141,9 +141,15 @@ func DecodeReply(data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("decoding a reply: its kind is unknown: %w", ErrDamaged)
 }
 
-// EncodeFloats frames the little-endian bits of x.
-func EncodeFloats(x []float32) []byte {
-	data := make([]byte, frameHeader+4*len(x))
+// EncodeFloats frames the little-endian bits of x, in the memory of room where that is enough: to
+// clear new memory for every chunk costs as much as to copy it.
+func EncodeFloats(room []byte, x []float32) []byte {
+	data := room[:cap(room)]
+	if size := frameHeader + 4*len(x); len(data) < size {
+		data = make([]byte, size)
+	} else {
+		data = data[:size]
+	}
 	copy(data, frameMagic)
 	binary.LittleEndian.PutUint32(data[4:], frameData)
 	binary.LittleEndian.PutUint32(data[8:], uint32(4*len(x)))

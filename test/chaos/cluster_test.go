@@ -20,11 +20,12 @@ const patience = 1 * time.Minute
 // cluster is a run's processes, the proxies between them and what strikes at them. Who ends by
 // a strike is started again, as a supervisor does it.
 type cluster struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string // the run is in dir/run
 	plan    schedule
 	foreign *foreignServer // nil: the coordinator has a server of its own
 	table   *table
+	look    func(c *cluster, worker int, point string, payload []byte) // sees every message that is about to pass; nil: nobody does
 	began   time.Time
 	exits   chan *process
 	paths   []*proxy // of the workers to the server
@@ -33,16 +34,23 @@ type cluster struct {
 	mu          sync.Mutex // holds back all messages while it is held
 	coordinator *process
 	workers     []*process
-	next        int // strike
-	seen        int // messages of its point so far
+	next        int       // strike
+	seen        int       // messages of its point so far
+	struck      time.Time // when the newest strike was
 	over        bool
 	story       strings.Builder
 }
 
 // newCluster starts a run and its workers.
-func newCluster(t *testing.T, plan schedule, table *table) *cluster {
+func newCluster(t testing.TB, plan schedule, table *table) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), plan: plan, table: table, began: time.Now(), exits: make(chan *process, 1000)}
+	return newClusterWith(t, plan, table, nil)
+}
+
+// newClusterWith is newCluster with somebody who looks.
+func newClusterWith(t testing.TB, plan schedule, table *table, look func(c *cluster, worker int, point string, payload []byte)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: t.TempDir(), plan: plan, table: table, look: look, began: time.Now(), exits: make(chan *process, 1000)}
 	server := c.ownServer
 	if plan.foreign {
 		c.foreign = newForeignServer(t)
@@ -51,9 +59,9 @@ func newCluster(t *testing.T, plan schedule, table *table) *cluster {
 	}
 	c.workers = make([]*process, plan.workers)
 	for i := range plan.workers {
-		c.paths = append(c.paths, newProxy(t, server, func(point string, after bool) { c.watch(i, point, after) }))
+		c.paths = append(c.paths, newProxy(t, server, func(point string, payload []byte, after bool) { c.watch(i, point, payload, after) }))
 	}
-	c.startCoordinator("--job", jobFile)
+	c.startCoordinator(append([]string{"--job", jobFile}, plan.args()...)...)
 	for i := range c.workers {
 		c.startWorker(i)
 	}

@@ -16,7 +16,7 @@ import (
 // foreignServer is a NATS server with the documented configuration that no process of a run
 // owns. It speaks no TLS, so that the proxies can read along.
 type foreignServer struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	port int
 
@@ -28,7 +28,7 @@ type foreignServer struct {
 // users are those of the documented configuration, each with its variable's middle part.
 var users = map[string]string{"coordinator": "COORDINATOR", "worker-1": "WORKER_1", "workers": "WORKERS", "observer": "OBSERVER"}
 
-func newForeignServer(t *testing.T) *foreignServer {
+func newForeignServer(t testing.TB) *foreignServer {
 	t.Helper()
 	f := &foreignServer{t: t, dir: t.TempDir(), port: server.RANDOM_PORT}
 	for user := range users {

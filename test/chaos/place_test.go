@@ -160,7 +160,7 @@ func sums(run string) (string, error) {
 
 // judge checks that a run has ended in the bits of the undisturbed one, and that its journal
 // has every window once.
-func judge(t *testing.T, run string) {
+func judge(t testing.TB, run string) {
 	t.Helper()
 	got, err := sums(run)
 	if err == nil && got != wanted {

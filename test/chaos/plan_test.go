@@ -57,6 +57,7 @@ type schedule struct {
 	workers int
 	foreign bool // the server is somebody else's, and outlives the coordinator
 	strikes []strike
+	job     []string // settings that change the job, such as steps=8
 }
 
 func (s schedule) String() string {

@@ -61,12 +61,12 @@ func (l *log) String() string {
 }
 
 // start runs a program with the test's environment, on one processor, until the test ends at the latest.
-func start(t *testing.T, dir, name, program string, args ...string) *process {
+func start(t testing.TB, dir, name, program string, args ...string) *process {
 	t.Helper()
 	return startWith(t, dir, name, exec.Command(filepath.Join(programs, program), args...))
 }
 
-func startWith(t *testing.T, dir, name string, cmd *exec.Cmd) *process {
+func startWith(t testing.TB, dir, name string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{name: name, cmd: cmd, log: newLog(), done: make(chan struct{})}
 	cmd.Dir = dir
@@ -109,7 +109,7 @@ func (p *process) isWorker() bool { return strings.HasPrefix(p.name, "w") }
 
 // waitFor returns when the process has written all the texts, each after the one before. It
 // fails when the process ends without, or has had more time than it can need.
-func (p *process) waitFor(t *testing.T, texts ...string) {
+func (p *process) waitFor(t testing.TB, texts ...string) {
 	t.Helper()
 	late := false
 	defer time.AfterFunc(patience, func() {

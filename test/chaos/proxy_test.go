@@ -12,8 +12,8 @@ import (
 // proxy stands between one process and its NATS server. It passes on whole operations.
 type proxy struct {
 	listener net.Listener
-	server   func() (address string, err error) // where the server is now
-	watch    func(point string, after bool)     // is told of messages before and after they are passed on; nil: nobody is
+	server   func() (address string, err error)             // where the server is now
+	watch    func(point string, payload []byte, after bool) // is told of messages before and after they are passed on; nil: nobody is
 
 	mu      sync.Mutex
 	lines   map[*line]bool
@@ -31,7 +31,7 @@ type line struct {
 }
 
 // newProxy starts a proxy that lives as long as the test.
-func newProxy(t *testing.T, server func() (string, error), watch func(point string, after bool)) *proxy {
+func newProxy(t testing.TB, server func() (string, error), watch func(point string, payload []byte, after bool)) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *proxy) pump(l *line, from, to net.Conn) {
 			return
 		}
 		point := f.point()
-		p.tell(point, false)
+		p.tell(point, f.payload, false)
 		if !p.wait(l, len(f.payload)) {
 			return
 		}
@@ -112,13 +112,13 @@ func (p *proxy) pump(l *line, from, to net.Conn) {
 		if _, err := to.Write(append(f.line, f.payload...)); err != nil {
 			return
 		}
-		p.tell(point, true)
+		p.tell(point, f.payload, true)
 	}
 }
 
-func (p *proxy) tell(point string, after bool) {
+func (p *proxy) tell(point string, payload []byte, after bool) {
 	if point != "" && p.watch != nil {
-		p.watch(point, after)
+		p.watch(point, payload, after)
 	}
 }
 

@@ -10,9 +10,12 @@ import (
 )
 
 // watch counts the messages that pass and strikes when it is time. Nothing passes meanwhile.
-func (c *cluster) watch(worker int, point string, after bool) {
+func (c *cluster) watch(worker int, point string, payload []byte, after bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.look != nil && !after {
+		c.look(c, worker, point, payload)
+	}
 	if c.over || c.next == len(c.plan.strikes) {
 		return
 	}
@@ -31,7 +34,7 @@ func (c *cluster) watch(worker int, point string, after bool) {
 	}
 	c.tell("%s, of worker %d", s, worker)
 	c.table.count(s)
-	c.next, c.seen = c.next+1, 0
+	c.next, c.seen, c.struck = c.next+1, 0, time.Now()
 }
 
 // strike makes a fault; false: who is to be hit has ended already.
