@@ -236,8 +236,15 @@ func TestNumbersThatWereChangedOnTheWay(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if gone := said.gone(); len(gone) != 1 || gone[0].Worker != "x" || !strings.Contains(gone[0].Reason, c.reason) {
+					// Where a member gave it the state, a joiner tries again before it takes the fault for its own.
+					gone := said.gone()
+					if n := len(gone); n == 0 || n > 3 || !strings.Contains(gone[n-1].Reason, c.reason) {
 						t.Errorf("gone: %+v, want %q", gone, c.reason)
+					}
+					for _, g := range gone {
+						if g.Worker != "x" {
+							t.Errorf("%s has gone, too: %s", g.Worker, g.Reason)
+						}
 					}
 					if said.left == nil {
 						t.Error("x has left in peace")
