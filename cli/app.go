@@ -20,21 +20,13 @@ import (
 type outside struct {
 	fs        vfs.FS
 	engine    launch.Engine
-	engineErr error // why there is no engine
+	engineErr error                                                  // why there is no engine
+	choose    func(choice string, device int) (launch.Engine, error) // answers --engine; nil: engine is the only one
 	stdout    io.Writer
 	stderr    io.Writer
 	bus       func(transport.Bus) transport.Bus // wraps connections; nil: as they are
 	signals   chan os.Signal                    // SIGINT and SIGTERM
 	self      []string                          // starts this program
-}
-
-// crew is the workers of a run: one in this process, several in processes of their
-// own.
-func (o outside) crew(workers int) launch.Crew {
-	if workers == 1 {
-		return launch.Crew{}
-	}
-	return launch.Crew{Workers: workers, Command: append(o.self[:len(o.self):len(o.self)], "worker")}
 }
 
 // Exit codes.
@@ -107,7 +99,7 @@ func rootCommand(o outside) *cobra.Command {
 		Use:   "andrea",
 		Short: "Train small language models: the same bits on any machine, after any crash",
 		Long: `andrea trains decoder-only transformers of the ANDREA family (12m, 120m, 480m, or a
-shape of your own) on the processors of this machine. A run can be interrupted at
+shape of your own) on the processors or GPUs of a machine, or of several. A run can be interrupted at
 any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 		Example: `  andrea train --text ~/books --steps 50       learn from the text files in a folder
   andrea train --print-job                     every setting with its default
@@ -118,6 +110,6 @@ any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o), keysCommand(o),
-		dataCommand(o), checkpointsCommand(o), verifyRunCommand(o), replayCommand(o), generateCommand(o), modelCommand(o), benchCommand(o), k8sCommand(o))
+		dataCommand(o), checkpointsCommand(o), verifyRunCommand(o), replayCommand(o), generateCommand(o), modelCommand(o), benchCommand(o), doctorCommand(o), k8sCommand(o))
 	return root
 }

@@ -23,6 +23,10 @@ func Main(arguments ...string) int {
 	}
 	o := outside{
 		fs: vfs.OS, engine: frugalEngine(engine), engineErr: err,
+		choose: func(choice string, device int) (launch.Engine, error) {
+			engine, err := launch.Choose(choice, device)
+			return frugalEngine(engine), err
+		},
 		stdout: os.Stdout, stderr: os.Stderr,
 		signals: make(chan os.Signal, 2),
 		self:    []string{self},

@@ -36,11 +36,22 @@ func frugal() (restore func()) {
 // frugalEngine is an engine that, opened for training, has the runtime collect as
 // gcPercentOf says.
 func frugalEngine(e launch.Engine) launch.Engine {
+	if e.Open == nil {
+		return e // there is none
+	}
+	if e.BF16 != nil {
+		bf16 := frugalEngine(*e.BF16)
+		e.BF16 = &bf16
+	}
 	open := e.Open
 	e.Open = func(c model.Config, microbatch, slots int) (model.Engine, error) {
 		engine, err := open(c, microbatch, slots)
 		if err == nil && slots > 0 {
-			debug.SetGCPercent(gcPercentOf(heldBytes(c, engine.Info().Bytes)))
+			held := engine.Info().Bytes
+			if model.ClassKind(e.Class) == launch.EngineCUDA {
+				held = 0 // a GPU has memory of its own
+			}
+			debug.SetGCPercent(gcPercentOf(heldBytes(c, held)))
 		}
 		return engine, err
 	}

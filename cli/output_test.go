@@ -37,9 +37,8 @@ func TestTheProgramWithAllCommands(t *testing.T) {
 
 // Without an engine the commands that need one fail, which is not the user's input either.
 func TestNoEngine(t *testing.T) {
-	p := newPlace(t)
-	p.text()
-	for _, args := range [][]string{{"train", "--text", p.dir + "/text"}, {"resume", p.dir}, {"worker"}} {
+	p := trained(t, 1)
+	for _, args := range [][]string{{"train", "--text", p.dir + "/text"}, {"resume", p.dir + "/runs/demo"}, {"worker"}} {
 		if r := p.here(outside{engineErr: errors.New("no such engine")}, args...); r.code != 1 || !strings.Contains(r.stderr, "no such engine") {
 			t.Errorf("%v: exit %d\n%s", args, r.code, r.stderr)
 		}

@@ -16,6 +16,7 @@ type replayFlags struct {
 	from, to int64
 	data     string
 	json     bool
+	engine   engineFlags
 }
 
 func replayCommand(o outside) *cobra.Command {
@@ -55,6 +56,7 @@ could not be read or computed.`,
 	c.Flags().Int64Var(&f.from, "from", 0, "the first step that must be compared")
 	c.Flags().Int64Var(&f.to, "to", 0, "the last one (default: the last recorded)")
 	c.Flags().StringVar(&f.data, "data", "", "where the run's dataset lies now (default: where it lay)")
+	f.engine.add(c)
 	c.Flags().BoolVar(&f.json, "json", false, "print the result as JSON")
 	return c
 }
@@ -69,12 +71,12 @@ type replayedRun struct {
 }
 
 func replay(ctx context.Context, o outside, name string, f replayFlags) error {
-	if o.engineErr != nil {
-		return o.engineErr
-	}
 	dir, err := findRun(o.fs, name)
 	if err != nil {
 		return badInput(err)
+	}
+	if o, err = f.engine.use(o, launch.TrainedClass(o.fs, dir)); err != nil {
+		return err
 	}
 	show := newScreen(o, f.json)
 	defer show.close()

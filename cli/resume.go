@@ -14,9 +14,7 @@ import (
 )
 
 func resumeCommand(o outside) *cobra.Command {
-	var data string
-	var json bool
-	var workers int
+	var f resumeFlags
 	c := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run from its newest intact checkpoint",
@@ -25,17 +23,23 @@ func resumeCommand(o outside) *cobra.Command {
 RUN is the run's folder, or its name below runs/. Steps after the checkpoint that
 the journal has recorded are computed again and must give what was recorded. The
 result has the same bits as if the run had never stopped. Where a dataset lies is part of
-the job, which never changes: give --data every time, once the dataset has moved.`,
+the job, which never changes: give --data every time, once the dataset has moved.
+
+A run goes on with the kind of engine that it began with, and with another by --engine and
+--other-engine: its losses agree then, its bits do not, and 'andrea replay' computes it no
+more. End it with Ctrl-C before: steps behind its last checkpoint must give what was recorded.`,
 		Example: `  andrea resume runs/demo
   andrea resume demo --data /mnt/tokens/books-0123456789ab      the dataset has moved`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return resume(c.Context(), o, args[0], data, json, workers)
+			return resume(c.Context(), o, args[0], f)
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "where the run's dataset lies now (default: where it lay)")
-	c.Flags().IntVar(&workers, "workers", 1, "how many worker processes train together; need not be what it was")
-	c.Flags().BoolVar(&json, "json", false, "one JSON line a step on standard output, also on a terminal")
+	c.Flags().StringVar(&f.data, "data", "", "where the run's dataset lies now (default: where it lay)")
+	c.Flags().IntVar(&f.workers, "workers", 1, "how many worker processes train together; need not be what it was")
+	f.engine.add(c)
+	c.Flags().BoolVar(&f.otherEngine, "other-engine", false, "go on with another engine class than before: with other bits from here on")
+	c.Flags().BoolVar(&f.json, "json", false, "one JSON line a step on standard output, also on a terminal")
 	return c
 }
 
@@ -58,28 +62,41 @@ func findRun(fsys vfs.FS, name string) (string, error) {
 	return "", fmt.Errorf("looking for the run %s: neither it nor runs/%s is the folder of a run: 'ls runs' lists them", name, name)
 }
 
-func resume(ctx context.Context, o outside, name, data string, json bool, workers int) error {
-	if err := checkWorkers(workers); err != nil {
+// resumeFlags are the flags of 'andrea resume'.
+type resumeFlags struct {
+	data        string
+	json        bool
+	workers     int
+	engine      engineFlags
+	otherEngine bool
+}
+
+func resume(ctx context.Context, o outside, name string, f resumeFlags) error {
+	if err := checkWorkers(f.workers); err != nil {
 		return badInput(err)
-	}
-	if o.engineErr != nil {
-		return o.engineErr
 	}
 	dir, err := findRun(o.fs, name)
 	if err != nil {
 		return badInput(err)
 	}
-	show := newScreen(o, json)
+	if o, err = f.engine.use(o, launch.TrainedClass(o.fs, dir)); err != nil {
+		return err
+	}
+	crew, err := f.engine.crew(o, f.workers)
+	if err != nil {
+		return err
+	}
+	show := newScreen(o, f.json)
 	defer show.close()
 	guard := newGuard(ctx, o)
 	defer guard.close()
 	environment := show.environment(o, guard)
-	environment.Crew = o.crew(workers)
-	run, err := launch.Open(environment, dir, data)
+	environment.Crew, environment.OtherEngine = crew, f.otherEngine
+	run, err := launch.Open(environment, dir, f.data)
 	if err != nil {
 		return guard.explain(inputOrDisk(err))
 	}
-	return goOn(o, run, guard, show, resumeLine(dir, data))
+	return goOn(o, run, guard, show, resumeLine(dir, f.data))
 }
 
 // goOn trains a run that was opened, and says from where.

@@ -30,6 +30,7 @@ type trainFlags struct {
 	printJob  bool
 	json      bool
 	workers   int
+	engine    engineFlags
 }
 
 func trainCommand(o outside) *cobra.Command {
@@ -61,6 +62,7 @@ a checkpoint and stops; 'andrea resume' goes on.`,
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the weights and of the order of the data (default 1)")
 	flags.StringArrayVar(&f.set, "set", nil, "set one key of the job, such as optimizer.lr=6e-4; can be repeated")
 	flags.IntVar(&f.workers, "workers", 1, "how many worker processes train together; the bits do not depend on it")
+	f.engine.add(c)
 	flags.BoolVar(&f.printJob, "print-job", false, "print the job and train nothing")
 	flags.BoolVar(&f.json, "json", false, "one JSON line a step on standard output, also on a terminal")
 	c.PreRun = func(c *cobra.Command, _ []string) { f.given(c) }
@@ -119,8 +121,12 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	if err := checkWorkers(f.workers); err != nil {
 		return badInput(err)
 	}
-	if o.engineErr != nil {
-		return o.engineErr
+	if o, err = f.engine.use(o, ""); err != nil {
+		return err
+	}
+	crew, err := f.engine.crew(o, f.workers)
+	if err != nil {
+		return err
 	}
 	if err := f.checkRun(o.fs); err != nil {
 		return badInput(err)
@@ -137,7 +143,7 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 		return badInput(err)
 	}
 	environment := show.environment(o, guard)
-	environment.Crew = o.crew(f.workers)
+	environment.Crew = crew
 	run, err := launch.Create(environment, dir, spec)
 	if err != nil {
 		return guard.explain(inputOrDisk(err))

@@ -37,6 +37,7 @@ for a checkpoint of what it holds, within --grace. With --when-done wait it idle
 run's next start.`,
 		Example: `  andrea worker --creds runs/demo/worker.json
   andrea worker --creds worker.json --nats nats://127.0.0.1:4222 --id worker-2
+  andrea worker --creds runs/demo/worker.json --engine cuda --device 1
   andrea worker --nats tls://nats.example.com:4222 --creds worker.creds --run run7 --when-done wait --http :8080`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return work(c.Context(), o, f) },
@@ -45,6 +46,7 @@ run's next start.`,
 	f.nats.add(c, "NATS server (default: the one in worker.json)", "the run's worker.json, or credentials for another server: "+othersCreds)
 	flags.StringVar(&f.run, "run", "", "name of the run (default: the one in worker.json, or the only one on the server)")
 	flags.StringVar(&f.id, "id", "", "name of this worker (default: made of host and process); with worker.json its id begins with it, on another server it is the id, unique in the run")
+	f.engine.add(c)
 	flags.StringVar(&f.whenDone, "when-done", doneExit, "when the run has ended: exit, or wait for its next start, so that what restarts ended processes has nothing to do")
 	flags.StringVar(&f.http, "http", "", "address, such as :8080, that answers probes: /healthz and /startupz when the process runs, /readyz when its server answers")
 	flags.DurationVar(&f.grace, "grace", 25*time.Second, "how long SIGTERM and SIGINT wait for the lease that is computed, and the last worker for its checkpoint")
@@ -67,6 +69,7 @@ type workerFlags struct {
 	http         string
 	endWithInput bool
 	grace        time.Duration
+	engine       engineFlags
 }
 
 // notInID is what a worker's name must not contain.
@@ -86,15 +89,15 @@ func (f workerFlags) workerID() (pipeline.WorkerID, error) {
 }
 
 func work(ctx context.Context, o outside, f workerFlags) error {
-	if o.engineErr != nil {
-		return o.engineErr
-	}
 	if f.whenDone != doneExit && f.whenDone != doneWait {
 		return badInput(fmt.Errorf("--when-done is %q: choose %s or %s", f.whenDone, doneExit, doneWait))
 	}
 	id, err := f.workerID()
 	if err != nil {
 		return badInput(err)
+	}
+	if o, err = f.engine.use(o, ""); err != nil {
+		return err
 	}
 	defer frugal()()
 	options := launch.WorkerOptions{

@@ -14,6 +14,7 @@ func (e *Engine) differentiate(g *gradient, b model.Batch) model.Loss {
 	e.forward(b, func(layer int) int { return layer })
 	loss := e.head(b, g, add)
 	rows, mem, parts := b.Windows*b.T, e.mem, &e.watch.parts
+	e.reveal.down(e.layout.Tensors[len(e.layout.Tensors)-1].Offset)
 	if e.config.FinalNorm {
 		e.norm.backward(rows, mem.dx, mem.dx, mem.final, mem.finalInverse, false)
 	}
@@ -21,11 +22,13 @@ func (e *Engine) differentiate(g *gradient, b model.Batch) model.Loss {
 		w, dw, act := &e.params.layers[l], &g.layers[l], &mem.layers[l]
 		e.mlpBackward(rows, w, dw, act, add)
 		e.attentionBackward(b, w, dw, act, add)
+		e.reveal.down(e.layout.Tensors[2+l*tensorsOfLayer].Offset)
 	}
 	if e.config.EmbedNorm {
 		e.norm.backward(rows, mem.dx, mem.dx, mem.embedded, mem.embedInverse, false)
 	}
 	e.embedding.backward(b, &g.weights, mem.dx)
+	e.reveal.down(0)
 	e.watch.mark(&parts.Pointwise)
 	return loss
 }

@@ -52,6 +52,7 @@ type Engine struct {
 	prompt    []uint32 // [T+1] tokens of Logits
 	decoder   *decoder // of Begin and Next; nil before
 	watch     stopwatch
+	reveal    reveal // of the call in progress
 	closed    bool
 }
 

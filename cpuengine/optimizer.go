@@ -35,6 +35,7 @@ type optimizer struct {
 	digests    []workerDigest // one per worker; their sum does not depend on who did what
 	updateTask func(worker, i int)
 	foldTask   func(worker, i int)
+	pieceTask  func(worker, i int) // of foldRange
 	zeroTask   func(worker, i int)
 	gradTask   func(worker, i int) // of GradDigest
 	stateTask  func(worker, i int) // of StateDigest
@@ -60,6 +61,7 @@ func newOptimizer(e *Engine) *optimizer {
 	}
 	o.tables = blocks(len(e.params.token), spanSize) + blocks(len(e.params.position), spanSize)
 	o.updateTask, o.foldTask, o.zeroTask = o.updateSpan, o.foldSpan, o.zeroSpan
+	o.pieceTask = o.foldPiece
 	o.gradTask, o.stateTask = o.gradPiece, o.statePiece
 	return o
 }
@@ -147,6 +149,19 @@ func (e *Engine) Fold(dst, src int) error {
 	e.pool.Each(len(e.optimizer.spans), e.optimizer.foldTask)
 	e.watch.mark(&e.watch.parts.Optimizer)
 	return nil
+}
+
+// foldRange adds the elements [lo, hi) of slot src to slot dst.
+func (e *Engine) foldRange(dst, src, lo, hi int) {
+	o := e.optimizer
+	o.dst, o.src, o.lo, o.hi = e.slots[dst].flat, e.slots[src].flat, lo, hi
+	e.pool.Each(blocks(hi-lo, spanSize), o.pieceTask)
+	e.watch.mark(&e.watch.parts.Optimizer)
+}
+
+func (o *optimizer) foldPiece(_, i int) {
+	lo, hi := o.piece(i)
+	o.path.Add(o.dst[lo:hi], o.dst[lo:hi], o.src[lo:hi])
 }
 
 func (o *optimizer) foldSpan(_, i int) {

@@ -37,7 +37,11 @@ type Options struct {
 
 // Device says what a GPU of this machine is.
 type Device struct {
-	Ordinal int
-	Text    string // name, compute capability, memory and driver, for people
-	Class   string // engine class in fp32
+	Ordinal    int    // from 0, as nvidia-smi counts
+	Name       string // the GPU model's
+	Capability string // compute capability, such as "9.0"
+	Bytes      int64  // memory in all
+	Driver     string // newest CUDA version that the driver knows, such as "13.0"
+	Text       string // all of that, for people
+	FP32, BF16 string // engine class in each precision; empty: the GPU is too old for the engine
 }

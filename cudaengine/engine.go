@@ -38,7 +38,13 @@ func Devices() ([]Device, error) {
 	}
 	var devices []Device
 	for _, p := range list {
-		devices = append(devices, Device{Ordinal: p.Ordinal, Text: p.String(), Class: class(p.Name, FP32)})
+		d := Device{
+			Ordinal: p.Ordinal, Name: p.Name, Capability: fmt.Sprintf("%d.%d", p.Major, p.Minor), Bytes: p.Bytes, Driver: p.Driver, Text: p.String(),
+		}
+		if p.Check() == nil {
+			d.FP32, d.BF16 = class(p.Name, FP32), class(p.Name, BF16)
+		}
+		devices = append(devices, d)
 	}
 	return devices, nil
 }

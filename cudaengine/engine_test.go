@@ -87,7 +87,7 @@ func TestInfo(t *testing.T) {
 		t.Errorf("%d bytes, fewer than weights, moments and slots need", info.Bytes)
 	}
 	devices, err := Devices()
-	if err != nil || len(devices) == 0 || devices[0].Class != strings.Replace(info.Class, BF16, FP32, 1) || devices[0].Text != info.Device {
+	if err != nil || len(devices) == 0 || devices[0].BF16 != info.Class || devices[0].FP32 != strings.Replace(info.Class, BF16, FP32, 1) || devices[0].Text != info.Device {
 		t.Errorf("the devices are %v, %v", devices, err)
 	}
 }
@@ -138,6 +138,16 @@ func TestInference(t *testing.T) {
 				t.Errorf("%s without slots: %v", what, err)
 			}
 		}
+	}
+}
+
+// A GPU that is too old is listed, without an engine class.
+func TestOldDevice(t *testing.T) {
+	softwareOnly(t)
+	t.Setenv("SOFTCUDA_CAPABILITY", "7.5")
+	devices, err := Devices()
+	if err != nil || len(devices) != 1 || devices[0].Capability != "7.5" || devices[0].FP32 != "" || devices[0].BF16 != "" {
+		t.Errorf("the devices are %+v, %v", devices, err)
 	}
 }
 

@@ -22,6 +22,9 @@ const directive = "$patch"
 // merge changes target as a patch says: maps are merged, null deletes, the rest replaces. The target takes
 // over no part of the patch, which may be used again.
 func merge(target, patch map[string]any) error {
+	if d := patch[directive]; d != nil {
+		return fmt.Errorf("the directive %v is not known here", d)
+	}
 	for key, value := range patch {
 		switch value := value.(type) {
 		case nil:
@@ -63,16 +66,13 @@ func mergeList(name string, target any, patch []any) ([]any, error) {
 		if at >= 0 {
 			result, old = old[at], slices.Delete(slices.Clone(old), at, at+1)
 		}
-		switch d := element[directive]; d {
-		case nil:
-			if err := merge(result, element); err != nil {
-				return nil, err
-			}
-			merged = append(merged, result)
-		case "delete":
-		default:
-			return nil, fmt.Errorf("merging %s: the directive %v is not known here", name, d)
+		if element[directive] == "delete" {
+			continue
 		}
+		if err := merge(result, element); err != nil {
+			return nil, fmt.Errorf("merging %s: %w", name, err)
+		}
+		merged = append(merged, result)
 	}
 	for _, rest := range old {
 		merged = append(merged, rest)

@@ -25,25 +25,23 @@ const (
 	tellWaiting = time.Minute // between two log lines
 )
 
-// await returns the generation of a start of the run that is newer than the last one, once its
-// coordinator answers. The error is ctx's, or, when giveUp is set and nobody answers, errLeft; the
-// generation is the last one's then.
-func (p *process) await(ctx context.Context, last start, giveUp bool) (generation uint64, err error) {
-	generation = last.generation
+// await returns how a start of the run goes that is newer than the last one, once its coordinator
+// answers. The error is ctx's, or, when giveUp is set and nobody answers, errLeft.
+func (p *process) await(ctx context.Context, last start, giveUp bool) (report runner.Report, err error) {
 	err = lookUntil(ctx, func(why error) {
 		p.log.Info("waiting for the coordinator", zap.Uint64("former_generation", last.generation), zap.Error(why))
 	}, func(ctx context.Context) (bool, error) {
-		report, err := runner.AskStatus(ctx, p.control, last.run)
+		var err error
+		report, err = runner.AskStatus(ctx, p.control, last.run)
 		switch {
 		case giveUp && errors.Is(err, transport.ErrNoResponders):
 			return true, errLeft
 		case err != nil || report.Generation <= last.generation:
 			return false, err
 		}
-		generation = report.Generation
 		return true, nil
 	})
-	return generation, err
+	return report, err
 }
 
 // findRun waits for the only run of a server.

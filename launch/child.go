@@ -23,9 +23,13 @@ type child struct {
 	log     io.Closer // nil: nobody reads what it logs
 }
 
-func (r *Run) startChild(ctx context.Context, id pipeline.WorkerID) (*child, error) {
+// startChild starts the i-th worker's process.
+func (r *Run) startChild(ctx context.Context, i int, id pipeline.WorkerID) (*child, error) {
 	arguments := append(r.env.Crew.Command[1:len(r.env.Crew.Command):len(r.env.Crew.Command)],
 		"--creds", filepath.Join(r.Dir, natsbus.IdentityFile), "--id", string(id), "--end-with-input")
+	if r.env.Crew.Each != nil {
+		arguments = append(arguments, r.env.Crew.Each(i)...)
+	}
 	c := exec.CommandContext(ctx, r.env.Crew.Command[0], arguments...)
 	started := &child{command: c}
 	c.Cancel = func() error { return started.stdin.Close() } // it takes its leave, or is killed

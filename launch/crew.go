@@ -22,7 +22,7 @@ const (
 	firstPause    = 250 * time.Millisecond // before it is started again; doubled with every short life
 )
 
-// crewEvents tells the coordinator what becomes of its workers' processes.
+// crewEvents tells the coordinator what becomes of its workers' processes, until end is called.
 type crewEvents struct {
 	events chan pipeline.CoordinatorEvent
 	ended  chan struct{}
@@ -55,7 +55,7 @@ func (r *Run) startCrew(ctx context.Context, n *node, events *crewEvents) (left 
 		err = r.startChildren(ctx, n.log, &group, events, &last)
 	default:
 		group.Go(func() {
-			if err := r.workHere(ctx, n); err != nil {
+			if err := r.workHere(ctx, n); err != nil && ctx.Err() == nil {
 				last.keep(fmt.Sprintf("worker %s failed: %v", localWorker, err))
 				events.tell(pipeline.WorkerLost{Worker: localWorker, Reason: err.Error()})
 			}
@@ -95,12 +95,13 @@ func (l *lastWords) words() string {
 func (r *Run) startChildren(ctx context.Context, log *zap.Logger, group *sync.WaitGroup, events *crewEvents, last *lastWords) error {
 	for i := range r.Start.Workers {
 		id := childName(i)
-		child, err := r.startChild(ctx, id)
+		start := func() (*child, error) { return r.startChild(ctx, i, id) }
+		child, err := start()
 		if err != nil {
 			return err
 		}
 		group.Go(func() {
-			if err := r.keepChild(ctx, log, child, id, events); err != nil {
+			if err := r.keepChild(ctx, log, child, id, start, events); err != nil {
 				last.keep(err.Error())
 			}
 		})
@@ -111,7 +112,7 @@ func (r *Run) startChildren(ctx context.Context, log *zap.Logger, group *sync.Wa
 // keepChild waits for a worker's process and starts it again when it ends with an error:
 // until it ends as it should, ctx is done, or its lives are short too often, which is
 // the error.
-func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipeline.WorkerID, events *crewEvents) error {
+func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipeline.WorkerID, start func() (*child, error), events *crewEvents) error {
 	for short, pause := 0, firstPause; ; pause *= 2 {
 		began := time.Now()
 		err := c.wait(r.warn)
@@ -119,10 +120,10 @@ func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipel
 			return nil
 		}
 		reason := fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))
-		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason})
 		if short++; time.Since(began) > shortLife {
 			short, pause = 0, firstPause
 		}
+		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason, GivenUp: short == maxShortLives})
 		if short == maxShortLives {
 			return fmt.Errorf("worker %s was given up: %d times in a row it ended soon after its start: %s", id, short, reason)
 		}
@@ -130,7 +131,7 @@ func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipel
 		if !sleep(ctx, pause) {
 			return nil
 		}
-		if c, err = r.startChild(ctx, id); err != nil {
+		if c, err = start(); err != nil {
 			return errors.Join(err, ctx.Err())
 		}
 	}

@@ -2,11 +2,7 @@ package launch
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
-	"andrea/cpuengine"
-	"andrea/model"
 	"andrea/pipeline"
 	"andrea/pipeline/transport"
 	"andrea/vfs"
@@ -31,6 +27,8 @@ type Environment struct {
 	Preparing context.Context
 	// Stop carries a reason to end the run at the last confirmed state.
 	Stop <-chan string
+	// OtherEngine lets Open go on with another engine class than before, and so with other bits.
+	OtherEngine bool
 	// Crew says who computes.
 	Crew Crew
 	// Serving, unless nil, is told once where the server listens and which file lets a
@@ -53,20 +51,11 @@ type Environment struct {
 
 // Crew is the workers of a run. The zero value is one worker in this process.
 type Crew struct {
-	Workers   int      // how many train together; 0 counts as 1
-	Command   []string // starts 'andrea worker'; the run starts Workers child processes with it
-	Elsewhere bool     // they are started by somebody else, with the key in the run's folder
-}
-
-// Engine is a kind of engine that workers can be given.
-type Engine struct {
-	Class  string // engine class
-	Device string // for people
-	// Vectors are the passes over gradients on their way; nil: in plain Go.
-	Vectors model.Vectors
-	// Open allocates an engine for microbatches of so many windows and so many
-	// gradient slots; none: for inference alone.
-	Open func(c model.Config, microbatch, slots int) (model.Engine, error)
+	Workers int      // how many train together; 0 counts as 1
+	Command []string // starts 'andrea worker'; the run starts Workers child processes with it
+	// Each gives the further arguments of a child process, which are counted from 0; nil: there are none.
+	Each      func(child int) []string
+	Elsewhere bool // they are started by somebody else, with the key in the run's folder
 }
 
 // preparing is Preparing, or a context that is never done.
@@ -75,54 +64,4 @@ func (e Environment) preparing() context.Context {
 		return context.Background()
 	}
 	return e.Preparing
-}
-
-// CPU is the engine of this machine's processors. path names an instruction set,
-// "" the fastest; threads is how many run, 0 all.
-func CPU(path string, threads int) (Engine, error) {
-	options := cpuengine.Options{Threads: threads, Path: path}
-	device, err := cpuengine.Device(options)
-	if err != nil {
-		return Engine{}, err
-	}
-	vectors, err := cpuengine.NewVectors(path)
-	if err != nil {
-		return Engine{}, err
-	}
-	return Engine{
-		Class:   cpuengine.Class(),
-		Device:  device,
-		Vectors: vectors,
-		Open: func(c model.Config, microbatch, slots int) (model.Engine, error) {
-			o := options
-			o.Microbatch, o.Slots = microbatch, slots
-			if err := checkMemory(c, o); err != nil {
-				return nil, err
-			}
-			return cpuengine.New(c, o)
-		},
-	}, nil
-}
-
-// checkMemory refuses an engine that does not fit into what is available: allocated
-// anyway, it would end the process without a word.
-func checkMemory(c model.Config, o cpuengine.Options) error {
-	need, err := cpuengine.Bytes(c, o)
-	if err != nil {
-		return err
-	}
-	if available := availableMemory(); available > 0 && need > available {
-		const gib = 1 << 30
-		return fmt.Errorf("opening the CPU engine: it needs %.1f GiB and %.1f GiB are available: end other programs, lower batch.microbatch (it is %d) or batch.lanes of a new run, or take a smaller model", float64(need)/gib, float64(available)/gib, o.Microbatch)
-	}
-	return nil
-}
-
-// CheckJob refuses a job that asks for an engine which this program does not have.
-func (e Engine) CheckJob(spec pipeline.JobSpec) error {
-	kind, _, _ := strings.Cut(e.Class, "-")
-	if wanted := spec.Engine; wanted != "auto" && wanted != kind && wanted != e.Class {
-		return fmt.Errorf("checking the job: engine is %q: this program has %q (engine class %s): write that, or auto", wanted, kind, e.Class)
-	}
-	return nil
 }

@@ -48,6 +48,20 @@ func newestListed(fsys vfs.FS, dir string) (int64, error) {
 	return -1, nil
 }
 
+// TrainedClass is the engine class that the newest checkpoint of the run at dir was trained with, unverified; empty:
+// there is none, or it cannot be read.
+func TrainedClass(fsys vfs.FS, dir string) string {
+	step, err := newestListed(fsys, dir)
+	if err != nil || step < 0 {
+		return ""
+	}
+	m, err := dirstore.Open(fsys, filepath.Join(dir, checkpointsDir)).Manifest(int(step))
+	if err != nil {
+		return ""
+	}
+	return m.EngineClass
+}
+
 // CheckpointPath is the folder of a step's checkpoint in the run at dir.
 func CheckpointPath(dir string, step int64) string {
 	return filepath.Join(dir, checkpointsDir, checkpoints.StepFolder(int(step)))

@@ -32,7 +32,8 @@ func Replay(env Environment, dir, dataPath string, from, to int64, progress func
 	if r.To, err = e.last(from, to); err != nil {
 		return r, err
 	}
-	if err := e.checkClass(env.Engine); err != nil {
+	kind, err := e.engine(env.Engine)
+	if err != nil {
 		return r, err
 	}
 	start, damaged := e.newestBefore(from)
@@ -41,7 +42,7 @@ func Replay(env Environment, dir, dataPath string, from, to int64, progress func
 		r.After = int64(start.Manifest().Step)
 		defer func() { err = errors.Join(err, start.Close()) }()
 	}
-	engine, err := env.Engine.Open(e.plan.Model, e.plan.Spec.Batch.Microbatch, model.Slots(e.plan.Spec.Batch.Lanes))
+	engine, err := kind.Open(e.plan.Model, e.plan.Spec.Batch.Microbatch, model.Slots(e.plan.Spec.Batch.Lanes))
 	if err != nil {
 		return r, err
 	}
@@ -74,18 +75,22 @@ func (e *evidence) last(from, to int64) (int64, error) {
 	return to, nil
 }
 
-// checkClass refuses an engine that computes other bits than the one that trained the run, which only its
-// checkpoints tell.
-func (e *evidence) checkClass(engine Engine) error {
-	if err := engine.CheckJob(e.plan.Spec); err != nil {
-		return err
+// engine is the one in the run's precision. One that computes other bits than the one that trained the run is
+// refused, which only its checkpoints tell.
+func (e *evidence) engine(kind Engine) (Engine, error) {
+	if err := kind.CheckJob(e.plan.Spec); err != nil {
+		return Engine{}, err
+	}
+	engine, err := kind.In(e.plan.Spec.Precision)
+	if err != nil {
+		return Engine{}, err
 	}
 	for _, m := range e.manifests {
 		if m.EngineClass != engine.Class {
-			return fmt.Errorf("replaying the run %s: it was trained with engine class %s: this program has %s, which computes other bits", e.dir, m.EngineClass, engine.Class)
+			return Engine{}, fmt.Errorf("replaying the run %s: it was trained with engine class %s: this program has %s, which computes other bits", e.dir, m.EngineClass, engine.Class)
 		}
 	}
-	return nil
+	return engine, nil
 }
 
 // newestBefore opens the newest intact checkpoint of the run before a step; nil: there is none.

@@ -25,12 +25,13 @@ type Run struct {
 	journal  *runner.Journal
 	store    *dirstore.Store
 	restored *dirstore.Reader // nil: training begins at step 0
+	change   string           // what is said of a change of the engine class; empty: there is none
 }
 
 // Create checks the job, whose data.path is a dataset, and makes the folder of a new
 // run. Nothing is written when anything is wrong with the job.
 func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
-	if err := env.Engine.CheckJob(spec); err != nil {
+	if err := env.checkJob(spec); err != nil {
 		return nil, err
 	}
 	if err := checkReach(env); err != nil {
@@ -52,6 +53,9 @@ func Open(env Environment, dir, dataPath string) (*Run, error) {
 	}
 	if dataPath != "" {
 		spec.Data.Path = dataPath
+	}
+	if err := env.checkJob(spec); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, jobFile), err)
 	}
 	p, data, err := plan(env, spec)
 	if err != nil {
@@ -112,6 +116,24 @@ func (r *Run) read() (err error) {
 	}
 	m := r.restored.Manifest()
 	r.Start.Step, r.Start.Digest, r.Start.Checkpoint, r.Start.Class = int64(m.Step), m.StateDigest, true, m.EngineClass
+	return r.checkClass()
+}
+
+// checkClass refuses to go on with another engine class than before, unless that is wanted. Steps that have to be
+// computed again must give what was recorded all the same.
+func (r *Run) checkClass() error {
+	if r.env.Crew.Elsewhere || r.Complete() {
+		return nil // the coordinator refuses workers of another class
+	}
+	engine, err := r.env.Engine.In(r.Plan.Spec.Precision)
+	if err != nil || engine.Class == r.Start.Class {
+		return err
+	}
+	change := fmt.Sprintf("it was trained with engine class %s until step %d: this program has %s, which computes other bits", r.Start.Class, r.Start.Step, engine.Class)
+	if !r.env.OtherEngine {
+		return fmt.Errorf("opening the run %s: %s: choose the engine with --engine, or go on with other bits with --other-engine", r.Dir, change)
+	}
+	r.change, r.Start.Class = change, ""
 	return nil
 }
 

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,11 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 		}
 	}()
 	n.log.Info(watch.RunStarted, zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
-		zap.String("engine", r.env.Engine.Class), zap.String("device", r.env.Engine.Device), zap.String("address", n.url))
+		zap.String("address", n.url))
+	if r.change != "" {
+		n.log.Warn("the engine class changes: " + r.change)
+		r.warn(errors.New(r.change))
+	}
 	if r.env.Serving != nil {
 		r.env.Serving(n.url, r.keyFile())
 	}
@@ -61,9 +66,9 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	crew := newCrewEvents()
-	defer crew.end()
 	left, err := r.startCrew(ctx, n, crew)
 	if err != nil {
+		crew.end()
 		leave()
 		<-left
 		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
@@ -79,6 +84,7 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, generation) },
 		Notify: r.env.Notify, Log: n.log,
 	})
+	crew.end() // before anybody is waited for who may want to tell something
 	select {
 	case <-left:
 	case <-time.After(finishTime):

@@ -148,16 +148,32 @@ func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.
 	// What cannot be sent any more nobody waits for: the coordinator takes its server along
 	// when it goes, often before its workers have closed their connections.
 	defer func() { _ = p.close() }()
+	p.logEngine(o.Engine)
 	p.log.Info("connecting; the coordinator need not be there yet", zap.String("address", access.URL))
 	if err := p.connect(waiting, access, id); err != nil {
 		return fmt.Errorf("joining run %s: %w", run, err)
 	}
 	link.bus.Store(&p.control)
 	defer link.bus.Store(nil)
-	if last.generation, err = p.await(waiting, *last, found); err != nil {
+	report, err := p.await(waiting, *last, found)
+	if err != nil {
 		return fmt.Errorf("joining run %s: %w", run, err)
 	}
-	return p.work(ctx, run, pipeline.WorkerID(id), o.Engine, o.leave().Done())
+	last.generation = report.Generation
+	engine, err := o.Engine.In(report.Precision)
+	if err != nil {
+		return fmt.Errorf("joining run %s: %w", run, err)
+	}
+	return p.work(ctx, run, pipeline.WorkerID(id), engine, o.leave().Done())
+}
+
+// logEngine says what this process will compute on.
+func (p *process) logEngine(e Engine) {
+	fields := []zap.Field{zap.String("engine", e.Class), zap.String("device", e.Device)}
+	if e.Chosen != "" {
+		fields = append(fields, zap.String("chosen", e.Chosen))
+	}
+	p.log.Info("computing on", fields...)
 }
 
 // unsynced is a log's writer that cannot be synced, such as standard error.
@@ -168,7 +184,12 @@ func (unsynced) Sync() error { return nil }
 
 // workHere is the worker of a run in this process.
 func (r *Run) workHere(ctx context.Context, n *node) error {
-	err := n.worker.work(ctx, r.Plan.Spec.Name, localWorker, r.env.Engine, nil)
+	engine, err := r.env.Engine.In(r.Plan.Spec.Precision)
+	if err != nil {
+		return err
+	}
+	n.worker.logEngine(engine)
+	err = n.worker.work(ctx, r.Plan.Spec.Name, localWorker, engine, nil)
 	if stopped := (pipeline.ErrStopped{}); errors.As(err, &stopped) {
 		return nil
 	}

@@ -123,6 +123,18 @@ type Engine interface {
 	Close() error
 }
 
+// Revealer is an Engine that hands out a gradient while it still computes, so that it can
+// travel meanwhile.
+type Revealer interface {
+	Engine
+	// AccumulateLast is Accumulate(slot, b), and then folds times Fold of the slot into the
+	// one below it. As soon as nothing more is added to a bucket of the lowest slot it calls final
+	// with it, each bucket once, the last one first; before that it is not to be read. From
+	// then on others may call ReadGrad for that bucket, also while this call runs. Errors of
+	// arguments change nothing.
+	AccumulateLast(slot, folds int, b Batch, final func(bucket int)) (Loss, error)
+}
+
 // SumSquares adds the squares of a bucket in float64: eight partial sums, element
 // i in partial i%8, then ((0+4)+(2+6)) + ((1+5)+(3+7)). Every engine that sums a
 // bucket gives these bits.

@@ -18,6 +18,8 @@ const (
 	// gatherTicks is how long a coordinator waits for the workers that may hold a newer
 	// state than the newest checkpoint, from the first hello on.
 	gatherTicks = 6
+	// momentTicks is how long it waits at least when nobody holds the newest state.
+	momentTicks = 2
 	// beginTicks is how long the first members wait for the others to begin with.
 	beginTicks = 60
 	// joinTicks is how long a step that is ready to be decided waits for joiners to finish
@@ -68,12 +70,13 @@ type Coordinator struct {
 	step   int64        // last confirmed
 	digest model.Digest // of state step
 
-	round    int      // of the leases of step+1
-	shares   []*share // of step+1, by lane
-	attempt  int      // of all reductions
-	reduced  *Reduced // of step+1
-	doubted  int64    // step whose gradient norm was no number, and that was computed twice
-	exchange exchange // what the transport costs
+	round       int      // of the leases of step+1
+	shares      []*share // of step+1, by lane
+	attempt     int      // of all reductions
+	anticipated bool     // the executor knows which contributions to expect
+	reduced     *Reduced // of step+1
+	doubted     int64    // step whose gradient norm was no number, and that was computed twice
+	exchange    exchange // what the transport costs
 
 	intent   Intent       // of step+1, from its decision until it is confirmed
 	state    model.Digest // that most members report for step+1, once all have
@@ -84,6 +87,7 @@ type Coordinator struct {
 	written checkpoint // newest with a checkpoint on disk
 	writing bool       // a checkpoint is being written
 	faults  int        // workers that failed since the last confirmed step
+	nobody  string     // why no worker will come any more; empty: some may
 	stopped string
 	failure error
 }
@@ -118,8 +122,8 @@ func NewCoordinator(plan *Plan, start Start) *Coordinator {
 		c.written = checkpoint{start.Step, start.Digest}
 		c.saved = c.written
 	}
-	if last := c.recorded.Step(c.recorded.Last()); last != nil && c.recorded.Last() > start.Step {
-		for _, l := range last.Intent.Leases {
+	for step := start.Step + 1; step <= c.recorded.Last(); step++ { // any of them may have recomputed the newest
+		for _, l := range c.recorded.Step(step).Intent.Leases {
 			c.expect(WorkerID(l.Worker))
 		}
 	}
@@ -150,6 +154,9 @@ func (c *Coordinator) Tick() (effects []CoordinatorEffect) {
 		if c.phase == ended {
 			return effects
 		}
+	}
+	if effects = append(effects, c.deserted()...); c.phase == ended {
+		return effects
 	}
 	c.waited++
 	effects = append(effects, c.onTime()...)
@@ -213,10 +220,13 @@ func (c *Coordinator) Handle(event CoordinatorEvent) []CoordinatorEffect {
 		return c.checkpointWritten(e)
 	case DiskFailed:
 		return c.end(fmt.Errorf("writing the journal: %w", e.Err))
+	case Superseded:
+		return c.superseded(e.Err)
 	case WorkerLost:
 		return c.processEnded(e)
 	case NobodyComes:
-		return c.nobodyComes(e)
+		c.nobody = e.Reason
+		return c.deserted()
 	case StopRequested:
 		return c.stop(e.Reason)
 	case Paused:
@@ -279,16 +289,21 @@ func (c *Coordinator) failed(m *member, msg Failed) []CoordinatorEffect {
 // processEnded takes in that a worker's process is known to have ended.
 func (c *Coordinator) processEnded(e WorkerLost) []CoordinatorEffect {
 	c.outside = c.outside.without(c.outside.find(e.Worker))
+	if e.GivenUp && !c.begun { // the others need not wait for it
+		c.start.Workers = max(1, c.start.Workers-1)
+		c.wanted = min(c.wanted, c.start.Workers)
+	}
 	if m := c.members.find(e.Worker); m != nil {
 		return c.lost(m, "was lost: "+e.Reason)
 	}
-	return nil
+	return c.begin()
 }
 
-// nobodyComes ends a run that has no workers left and will have none.
-func (c *Coordinator) nobodyComes(e NobodyComes) []CoordinatorEffect {
-	if len(c.members)+len(c.outside) > 0 {
-		return nil // somebody is here all the same
+// deserted ends a run that has no workers left and will have none. A hello that one of them said
+// before it ended may still be remembered; one that joins all the same is of somebody else.
+func (c *Coordinator) deserted() []CoordinatorEffect {
+	if c.nobody == "" || len(c.members)+len(c.outside) > 0 {
+		return nil
 	}
-	return c.end(errors.New(e.Reason))
+	return c.end(errors.New(c.nobody))
 }

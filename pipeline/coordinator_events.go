@@ -43,10 +43,14 @@ type Reduced struct {
 	Wrong      bool
 }
 
+// Superseded reports that a later coordinator of the run has been started.
+type Superseded struct{ Err error }
+
 // WorkerLost reports that a worker's process has ended.
 type WorkerLost struct {
-	Worker WorkerID
-	Reason string
+	Worker  WorkerID
+	Reason  string
+	GivenUp bool // it is not started again
 }
 
 // NobodyComes reports that all workers have ended and no other will come.
@@ -63,6 +67,7 @@ func (FromWorker) isCoordinatorEvent()        {}
 func (IntentDurable) isCoordinatorEvent()     {}
 func (CheckpointWritten) isCoordinatorEvent() {}
 func (DiskFailed) isCoordinatorEvent()        {}
+func (Superseded) isCoordinatorEvent()        {}
 func (Reduced) isCoordinatorEvent()           {}
 func (WorkerLost) isCoordinatorEvent()        {}
 func (NobodyComes) isCoordinatorEvent()       {}
@@ -94,6 +99,14 @@ type Contribution struct {
 type Reduce struct {
 	Step          int64
 	Attempt       int            // counts the reductions of all steps
+	Contributions []Contribution // by lane
+}
+
+// Anticipate names the contributions that the next Reduce will probably have, while they are
+// still computed; their digests are not known. The executor may begin to pull what is
+// final, or leave it.
+type Anticipate struct {
+	Step          int64
 	Contributions []Contribution // by lane
 }
 
@@ -129,6 +142,7 @@ type End struct{ Outcome Outcome }
 func (Send) isCoordinatorEffect()            {}
 func (Reduce) isCoordinatorEffect()          {}
 func (CancelReduce) isCoordinatorEffect()    {}
+func (Anticipate) isCoordinatorEffect()      {}
 func (WriteIntent) isCoordinatorEffect()     {}
 func (WriteCommit) isCoordinatorEffect()     {}
 func (WriteCheckpoint) isCoordinatorEffect() {}

@@ -22,13 +22,17 @@ func (c *Coordinator) regather() []CoordinatorEffect {
 }
 
 // gather chooses the state to go on from once all workers are there that may hold the
-// newest one, or have been waited for.
+// newest one, or have been waited for. A worker that stood by holds it, too, and is in no
+// record: when nobody has it others get a moment to say so.
 func (c *Coordinator) gather() []CoordinatorEffect {
 	if c.phase != gathering || len(c.outside) == 0 {
 		return nil
 	}
 	missing := slices.ContainsFunc(c.expected, func(id WorkerID) bool { return c.outside.find(id) == nil })
 	if missing && c.waited < gatherTicks {
+		return nil
+	}
+	if best, _, err := c.highest(); err == nil && best.step+1 < c.recorded.Last() && c.waited < momentTicks {
 		return nil
 	}
 	return c.choose()

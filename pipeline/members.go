@@ -305,7 +305,7 @@ func (c *Coordinator) joined(m *member, msg Joined) []CoordinatorEffect {
 		return c.wrongStart(m, msg)
 	}
 	m.settle()
-	m.joined, c.digest = true, msg.Digest
+	m.joined, c.digest, c.nobody = true, msg.Digest, ""
 	effects := []CoordinatorEffect{Announce{WorkerJoined{Worker: m.id, Device: m.device, Step: c.step}}}
 	effects = append(effects, c.admit()...) // others may load from it
 	switch c.phase {

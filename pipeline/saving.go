@@ -154,11 +154,22 @@ func (c *Coordinator) giveUp() []CoordinatorEffect {
 
 // end ends the run now.
 func (c *Coordinator) end(err error) []CoordinatorEffect {
-	c.enter(ended)
-	err = errors.Join(c.failure, err)
-	o := Outcome{Step: c.step, Complete: err == nil && c.step >= c.plan.Spec.Steps && c.written.step == c.step, Checkpoint: c.written.step, Stopped: c.stopped, Err: err}
+	o := c.close(err)
 	last := Finish{Complete: o.Complete, Reason: o.reason()}
 	return append(append(c.members.tellAll(last), c.outside.tellAll(last)...), End{o})
+}
+
+// superseded ends this coordinator and not the run: its members belong to the later one.
+func (c *Coordinator) superseded(err error) []CoordinatorEffect {
+	o := c.close(err)
+	return append(c.members.tellAll(Rejoin{"a later coordinator has taken the run over"}), End{o})
+}
+
+// close ends the coordinator.
+func (c *Coordinator) close(err error) Outcome {
+	c.enter(ended)
+	err = errors.Join(c.failure, err)
+	return Outcome{Step: c.step, Complete: err == nil && c.step >= c.plan.Spec.Steps && c.written.step == c.step, Checkpoint: c.written.step, Stopped: c.stopped, Err: err}
 }
 
 func (o Outcome) reason() string {

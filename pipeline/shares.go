@@ -80,6 +80,17 @@ func (s *share) wants(m *member) bool {
 	return len(s.computing) == 1 && s.late()
 }
 
+// by is the member whose contribution counts, or may come to; nil: nobody computes it.
+func (s *share) by() *member {
+	switch {
+	case len(s.answers) > 0:
+		return s.answers[0].member
+	case len(s.computing) > 0:
+		return s.computing[0]
+	}
+	return nil
+}
+
 // forget takes a member's part in the share back.
 func (s *share) forget(m *member) {
 	if s.planned == m {
@@ -136,7 +147,7 @@ func smooth(average, value float64) float64 {
 	if average == 0 {
 		return value
 	}
-	return (float64(3*average) + value) / 4
+	return float64(0.75*average) + float64(0.25*value)
 }
 
 // divided cuts the lanes among the members: by their speeds, and to the fastest alone

@@ -35,10 +35,10 @@ func (ms members) staying() (rest members) {
 
 // forget drops what is known of the step in flight.
 func (c *Coordinator) forget() (effects []CoordinatorEffect) {
-	if c.phase == reducing && c.reduced == nil {
+	if c.anticipated || c.phase == reducing && c.reduced == nil {
 		effects = append(effects, CancelReduce{})
 	}
-	c.shares, c.reduced, c.reported = nil, nil, nil
+	c.shares, c.reduced, c.reported, c.anticipated = nil, nil, nil, false
 	for _, m := range c.members {
 		m.contributions, m.share = 0, nil
 	}
@@ -55,6 +55,7 @@ func (c *Coordinator) withdraw(m *member) (involved bool) {
 			s.forget(m)
 		}
 	}
+	c.anticipated = c.anticipated && !involved
 	return involved
 }
 
@@ -74,7 +75,33 @@ func (c *Coordinator) assign() (effects []CoordinatorEffect) {
 	case !busy:
 		return append(effects, c.stuck()...)
 	}
-	return effects
+	return append(effects, c.anticipate()...)
+}
+
+// anticipate tells the executor, once all lanes are computed by somebody, which
+// contributions to expect.
+func (c *Coordinator) anticipate() []CoordinatorEffect {
+	if c.anticipated || c.alone() || slices.ContainsFunc(c.shares, func(s *share) bool { return s.by() == nil }) {
+		return nil
+	}
+	c.anticipated = true
+	return []CoordinatorEffect{Anticipate{Step: c.step + 1, Contributions: c.contributions()}}
+}
+
+// alone reports that the root is the contribution of the only member, where it stays.
+func (c *Coordinator) alone() bool { return len(c.shares) == 1 && len(c.members) == 1 }
+
+// contributions are those of the members that have computed the shares, or do so first.
+func (c *Coordinator) contributions() (cs []Contribution) {
+	for _, s := range c.shares {
+		m := s.by()
+		from := Contribution{Worker: m.id, Incarnation: m.incarnation, Lo: s.lo, Hi: s.hi}
+		if s.settled {
+			from.Digest = s.answers[0].GradDigest
+		}
+		cs = append(cs, from)
+	}
+	return cs
 }
 
 // shareFor is what an idle member can do best; nil: nothing.
@@ -214,20 +241,14 @@ func (c *Coordinator) faultIn(a Answer, lease span) string {
 // allIn has the contributions summed. A lone member that holds the root keeps it.
 func (c *Coordinator) allIn() []CoordinatorEffect {
 	c.enter(reducing)
+	c.anticipated = false
 	c.attempt++
-	if first := c.shares[0]; len(c.shares) == 1 && len(c.members) == 1 {
-		a := first.answers[0]
+	if c.alone() {
+		a := c.shares[0].answers[0]
 		c.reduced = &Reduced{Step: a.Step, RootDigest: a.GradDigest, SumSquares: a.SumSquares}
 		return c.decide()
 	}
-	r := Reduce{Step: c.step + 1, Attempt: c.attempt}
-	for _, s := range c.shares {
-		a := s.answers[0]
-		r.Contributions = append(r.Contributions, Contribution{
-			Worker: a.member.id, Incarnation: a.member.incarnation, Lo: a.Lo, Hi: a.Hi, Digest: a.GradDigest,
-		})
-	}
-	return []CoordinatorEffect{r}
+	return []CoordinatorEffect{Reduce{Step: c.step + 1, Attempt: c.attempt, Contributions: c.contributions()}}
 }
 
 // resum goes back for lanes whose contribution was lost before it was summed.

@@ -331,11 +331,9 @@ func (c *coordinatorTeller) line(effect pipeline.CoordinatorEffect) string {
 		return fmt.Sprintf("to %s, life %s, %s: %s", e.Worker, e.Incarnation, ticket, message(e.Message))
 	case pipeline.Reduce:
 		c.attempt = e.Attempt
-		var from []string
-		for _, part := range e.Contributions {
-			from = append(from, fmt.Sprintf("lanes [%d, %d) of %s, %s", part.Lo, part.Hi, part.Worker, nameOf(part.Digest)))
-		}
-		return fmt.Sprintf("sum the gradients of step %d, attempt %d: %s", e.Step, e.Attempt, strings.Join(from, "; "))
+		return fmt.Sprintf("sum the gradients of step %d, attempt %d: %s", e.Step, e.Attempt, contributions(e.Contributions))
+	case pipeline.Anticipate:
+		return fmt.Sprintf("expect the gradients of step %d: %s", e.Step, contributions(e.Contributions))
 	case pipeline.CancelReduce:
 		return "stop summing"
 	case pipeline.WriteCheckpoint:
@@ -389,4 +387,12 @@ func (s *seat) learn(e pipeline.Send) {
 	case pipeline.Eval:
 		s.eval = m
 	}
+}
+
+func contributions(cs []pipeline.Contribution) string {
+	var from []string
+	for _, part := range cs {
+		from = append(from, fmt.Sprintf("lanes [%d, %d) of %s, %s", part.Lo, part.Hi, part.Worker, nameOf(part.Digest)))
+	}
+	return strings.Join(from, "; ")
 }

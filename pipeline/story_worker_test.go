@@ -61,6 +61,10 @@ func (w *workerTeller) received(name string, step int64, args arguments) (pipeli
 	return pipeline.Received{Membership: under, Message: m}, err
 }
 
+func accumulatedOf(args arguments) pipeline.Accumulated {
+	return pipeline.Accumulated{Loss: model.Loss{Sum: float64(args.number("loss", 2)), Tokens: 2}, TokenDigest: named("t"), Seconds: 0.25}
+}
+
 // workerResult makes the result of an effect, or a wish of the operator's.
 func workerResult(name string, args arguments) (pipeline.WorkerEvent, error) {
 	switch name {
@@ -69,9 +73,9 @@ func workerResult(name string, args arguments) (pipeline.WorkerEvent, error) {
 	case "loaded":
 		return pipeline.BucketLoaded{Digest: named(args["digest"])}, nil
 	case "accumulated":
-		return pipeline.Accumulated{Loss: model.Loss{Sum: float64(args.number("loss", 2)), Tokens: 2}, TokenDigest: named("t"), Seconds: 0.25}, nil
-	case "measured":
-		return pipeline.Measured{StateDigest: named(args["state"]), GradDigest: named(args["grad"]), SumSquares: []pipeline.Float{256}}, nil
+		return accumulatedOf(args), nil
+	case "concluded":
+		return pipeline.Concluded{Accumulated: accumulatedOf(args), StateDigest: named(args["state"]), GradDigest: named(args["grad"]), SumSquares: []pipeline.Float{256}}, nil
 	case "root-pulled":
 		return pipeline.RootPulled{Digest: named(args["digest"])}, nil
 	case "updated":
@@ -169,8 +173,8 @@ func workerLine(effect pipeline.WorkerEffect) string {
 		return fmt.Sprintf("accumulate step %d, lane %d, microbatch %d into slot %d", e.Step, e.Lane, e.Microbatch, e.Slot)
 	case pipeline.Fold:
 		return fmt.Sprintf("fold slot %d into slot %d", e.Src, e.Dst)
-	case pipeline.Measure:
-		return fmt.Sprintf("measure slot %d, squares %v: lanes [%d, %d) of step %d", e.Slot, e.SumSquares, e.Lo, e.Hi, e.Step)
+	case pipeline.Conclude:
+		return fmt.Sprintf("conclude lanes [%d, %d) of step %d with lane %d, microbatch %d into slot %d, folded %d times, squares %v", e.Lo, e.Hi, e.Step, e.Lane, e.Microbatch, e.Slot, e.Folds, e.SumSquares)
 	case pipeline.PullRoot:
 		return fmt.Sprintf("pull the root of step %d", e.Step)
 	case pipeline.Update:

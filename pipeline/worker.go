@@ -134,8 +134,8 @@ func (w *Worker) Handle(event WorkerEvent) []WorkerEffect {
 		return w.bucketLoaded(e)
 	case Accumulated:
 		return w.accumulated(e)
-	case Measured:
-		return w.measured(e)
+	case Concluded:
+		return w.concluded(e)
 	case RootPulled:
 		return w.rootPulled(e)
 	case Updated:
@@ -253,9 +253,9 @@ func (w *Worker) turnedAway(m Message) []WorkerEffect {
 func (w *Worker) leaveRequested(e LeaveRequested) []WorkerEffect {
 	w.leaving = e.Reason
 	if w.hailing {
-		return w.leave(ErrLeft{e.Reason})
+		return w.leave(ErrLeft(e))
 	}
-	return w.reply(Leaving{e.Reason})
+	return w.reply(Leaving(e))
 }
 
 // ErrStopped is why a worker leaves a run that ended before its last step.

@@ -32,11 +32,12 @@ type Accumulated struct {
 	Seconds     float64      // that fetching and computing took
 }
 
-// Measured is the result of Measure.
-type Measured struct {
+// Concluded is the result of Conclude.
+type Concluded struct {
+	Accumulated
 	StateDigest model.Digest
-	GradDigest  model.Digest
-	SumSquares  []Float
+	GradDigest  model.Digest // of the contribution
+	SumSquares  []Float      // of the contribution, by bucket; none unless they were asked for
 }
 
 // RootPulled is the result of PullRoot.
@@ -67,7 +68,7 @@ func (LeaveRequested) isWorkerEvent()  {}
 func (EngineOpened) isWorkerEvent()    {}
 func (BucketLoaded) isWorkerEvent()    {}
 func (Accumulated) isWorkerEvent()     {}
-func (Measured) isWorkerEvent()        {}
+func (Concluded) isWorkerEvent()       {}
 func (RootPulled) isWorkerEvent()      {}
 func (Updated) isWorkerEvent()         {}
 func (WindowEvaluated) isWorkerEvent() {}
@@ -114,12 +115,14 @@ type Accumulate struct {
 // Fold adds slot Src to slot Dst.
 type Fold struct{ Dst, Src int }
 
-// Measure takes the digests of the state and of a slot, and, with SumSquares, the
-// latter's sums of squares. From then on the slot is the contribution of lanes
-// [Lo, Hi) to Step, until the next PullRoot or Zero of it.
-type Measure struct {
-	Slot       int
-	Step       int64
+// Conclude is the last Accumulate of a lease. Its slot is then folded Folds times into the
+// one below, which ends in the contribution of lanes [Lo, Hi); the digests of that and of
+// the state are taken and, with SumSquares, the sums of squares. The coordinator may pull
+// the contribution from the moment on at which its parts are final, until the next Zero of its slot
+// or PullRoot. It comes back as Concluded.
+type Conclude struct {
+	Accumulate
+	Folds      int
 	Lo, Hi     int
 	SumSquares bool
 }
@@ -157,7 +160,7 @@ func (LoadBucket) isWorkerEffect()   {}
 func (Zero) isWorkerEffect()         {}
 func (Accumulate) isWorkerEffect()   {}
 func (Fold) isWorkerEffect()         {}
-func (Measure) isWorkerEffect()      {}
+func (Conclude) isWorkerEffect()     {}
 func (PullRoot) isWorkerEffect()     {}
 func (Update) isWorkerEffect()       {}
 func (Keep) isWorkerEffect()         {}

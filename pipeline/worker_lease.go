@@ -35,7 +35,7 @@ func (w *Worker) lease(m Lease) []WorkerEffect {
 	}
 	t := &leaseTask{lease: m, base: len(w.answers)}
 	w.task = t
-	return w.do(Zero{t.slot()}, t.next())
+	return w.do(Zero{t.slot()}, t.next(w.microbatches, w.job.Batch.Lanes))
 }
 
 // fits reports that a worker which holds so many contributions has slots left to compute
@@ -55,8 +55,24 @@ func (t *leaseTask) slot() int { return t.base + t.stack }
 // lane is the number of the current lane.
 func (t *leaseTask) lane() int { return t.lease.Lo + len(t.lanes) }
 
-func (t *leaseTask) next() WorkerEffect {
-	return Accumulate{Slot: t.slot(), Step: t.lease.Step, Lane: t.lane(), Microbatch: t.microbatch}
+// next is the next microbatch of the lease; microbatches is how many a lane has, lanes how
+// many the job has.
+func (t *leaseTask) next(microbatches, lanes int) WorkerEffect {
+	l := t.lease
+	a := Accumulate{Slot: t.slot(), Step: l.Step, Lane: t.lane(), Microbatch: t.microbatch}
+	if t.microbatch+1 < microbatches || t.lane()+1 < l.Hi {
+		return a
+	}
+	return Conclude{Accumulate: a, Folds: t.slot() - t.base, Lo: l.Lo, Hi: l.Hi, SumSquares: l.Hi-l.Lo == lanes}
+}
+
+// add takes in the result of a microbatch.
+func (t *leaseTask) add(e Accumulated) {
+	t.current.LossSum += Float(e.Loss.Sum)
+	t.current.Tokens += e.Loss.Tokens
+	t.current.TokenDigest = t.current.TokenDigest.Add(e.TokenDigest)
+	t.seconds += e.Seconds
+	t.microbatch++
 }
 
 func (w *Worker) accumulated(e Accumulated) []WorkerEffect {
@@ -64,20 +80,17 @@ func (w *Worker) accumulated(e Accumulated) []WorkerEffect {
 	if !ok {
 		return nil
 	}
-	t.current.LossSum += Float(e.Loss.Sum)
-	t.current.Tokens += e.Loss.Tokens
-	t.current.TokenDigest = t.current.TokenDigest.Add(e.TokenDigest)
-	t.seconds += e.Seconds
-	t.microbatch++
-	if t.microbatch < w.microbatches {
-		return w.do(t.next())
+	t.add(e)
+	var effects []WorkerEffect
+	if t.microbatch == w.microbatches {
+		effects = append(t.laneDone(), Zero{t.slot()})
 	}
-	return w.do(t.laneDone(w.job.Batch.Lanes)...)
+	return w.do(append(effects, t.next(w.microbatches, w.job.Batch.Lanes))...)
 }
 
 // laneDone folds the finished lane into the tree: a binary counter of slots, in
 // which slot i holds a complete subtree to the left of slot i+1's.
-func (t *leaseTask) laneDone(lanes int) (effects []WorkerEffect) {
+func (t *leaseTask) laneDone() (effects []WorkerEffect) {
 	t.lanes = append(t.lanes, t.current)
 	t.current, t.microbatch = LaneResult{}, 0
 	t.stack++
@@ -85,20 +98,19 @@ func (t *leaseTask) laneDone(lanes int) (effects []WorkerEffect) {
 		t.stack--
 		effects = append(effects, Fold{Dst: t.slot() - 1, Src: t.slot()})
 	}
-	if l := t.lease; t.lane() == l.Hi {
-		return append(effects, Measure{Slot: t.base, Step: l.Step, Lo: l.Lo, Hi: l.Hi, SumSquares: l.Hi-l.Lo == lanes})
-	}
-	return append(effects, Zero{t.slot()}, t.next())
+	return effects
 }
 
-func (w *Worker) measured(e Measured) []WorkerEffect {
+// concluded answers the lease.
+func (w *Worker) concluded(e Concluded) []WorkerEffect {
 	t, ok := w.task.(*leaseTask)
 	if !ok {
 		return nil
 	}
+	t.add(e.Accumulated)
 	w.task = nil
 	a := Answer{
-		Step: t.lease.Step, Round: t.lease.Round, Lo: t.lease.Lo, Hi: t.lease.Hi, Lanes: t.lanes,
+		Step: t.lease.Step, Round: t.lease.Round, Lo: t.lease.Lo, Hi: t.lease.Hi, Lanes: append(t.lanes, t.current),
 		StateDigest: e.StateDigest, GradDigest: e.GradDigest, SumSquares: e.SumSquares, Seconds: t.seconds,
 	}
 	w.answers = append(w.answers, a)

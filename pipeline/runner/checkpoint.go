@@ -9,6 +9,9 @@ import (
 	"andrea/pipeline/wire"
 )
 
+// supersededError is why a checkpoint was not put among those of a later coordinator.
+type supersededError struct{ error }
+
 // errCopyLost is a worker's copy that could not be read.
 var errCopyLost = errors.New("reading the worker's copy")
 
@@ -22,6 +25,10 @@ func (c *coordinator) startCheckpoint(e pipeline.WriteCheckpoint) {
 	manifest := c.manifest(e) // reads the journal, which belongs to the loop
 	c.background.Go(func() {
 		deleted, err := c.writeCheckpoint(e, manifest)
+		if later := (supersededError{}); errors.As(err, &later) {
+			c.deliver(pipeline.Superseded{Err: later.error})
+			return
+		}
 		c.deliver(pipeline.CheckpointWritten{Step: e.Step, Path: c.Store.Path(int(e.Step)), Deleted: deleted, Worker: e.Worker, Err: err, CopyLost: errors.Is(err, errCopyLost)})
 	})
 }
@@ -61,6 +68,11 @@ func (c *coordinator) writeCheckpoint(e pipeline.WriteCheckpoint, m checkpoints.
 		}
 		if err := w.WriteBucket(bucket[wire.PartWeights], bucket[wire.PartFirstMoment], bucket[wire.PartSecondMoment]); err != nil {
 			return nil, err
+		}
+	}
+	if c.Superseded != nil {
+		if err := c.Superseded(); err != nil {
+			return nil, supersededError{err}
 		}
 	}
 	if _, err := w.Commit(m, c.Tokenizer); err != nil {

@@ -37,7 +37,8 @@ type CoordinatorOptions struct {
 	Stop       <-chan string                    // a reason to end at the last confirmed state
 	Crew       <-chan pipeline.CoordinatorEvent // what is known of the workers' processes
 	// Superseded, unless nil, returns an error when a later coordinator of the run has been
-	// started; this one then ends and writes nothing more.
+	// started; this one then ends and writes nothing more. It may be called from several
+	// goroutines at once.
 	Superseded func() error
 	Notify     func(pipeline.Notice) // for people; called from the loop
 	Log        *zap.Logger
@@ -54,11 +55,11 @@ type coordinator struct {
 	stepped  bool      // a step was confirmed
 	board    board
 
-	root         root
-	rooms        rooms
-	cancelReduce func() // takes back the newest reduction
-	background   *background
-	lastTick     time.Time
+	root       root
+	rooms      rooms
+	summing    *summation // the newest one; nil: none
+	background *background
+	lastTick   time.Time
 }
 
 // Coordinate runs a job from its start to its last step, a stop or a failure, which
@@ -73,7 +74,6 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
 		background:         newBackground(),
-		cancelReduce:       func() {},
 	}
 	defer c.background.end()
 	unsubscribe, err := c.subscribe()
@@ -197,7 +197,7 @@ func (c *coordinator) superseded() bool {
 	}
 	err := c.Superseded()
 	if err != nil {
-		c.results = append(c.results, pipeline.DiskFailed{Err: err})
+		c.results = append(c.results, pipeline.Superseded{Err: err})
 	}
 	return err != nil
 }
@@ -209,9 +209,11 @@ func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
 		case pipeline.Send:
 			c.send(e)
 		case pipeline.Reduce:
-			c.startReduce(e)
+			c.reduce(e)
+		case pipeline.Anticipate:
+			c.anticipate(e)
 		case pipeline.CancelReduce:
-			c.cancelReduce()
+			c.cancelSum()
 		case pipeline.WriteIntent:
 			c.writeIntent(e)
 		case pipeline.WriteCommit:

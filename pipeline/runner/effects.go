@@ -18,6 +18,8 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 	switch e := effect.(type) {
 	case pipeline.Accumulate:
 		return w.accumulate(e)
+	case pipeline.Conclude:
+		return w.conclude(e)
 	case pipeline.EvalWindow:
 		return w.evaluate(e)
 	case pipeline.LoadBucket:
@@ -29,12 +31,10 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 	case pipeline.OpenEngine:
 		return w.open(e)
 	case pipeline.Zero:
-		w.slots[e.Slot] = wire.GradRequest{}
+		w.grads.set(e.Slot, wire.GradRequest{})
 		return nil, w.engine.Zero(e.Slot)
 	case pipeline.Fold:
 		return nil, w.engine.Fold(e.Dst, e.Src)
-	case pipeline.Measure:
-		return w.measure(e)
 	case pipeline.PullRoot:
 		return w.pullRoot(e)
 	case pipeline.Update:
@@ -88,15 +88,25 @@ func (w *worker) fetch(r wire.TokensRequest, windows int) (model.Batch, error) {
 
 func (w *worker) accumulate(e pipeline.Accumulate) (pipeline.WorkerEvent, error) {
 	began := time.Now()
-	batch, err := w.fetch(wire.TokensRequest{Step: e.Step, Lane: e.Lane, Microbatch: e.Microbatch}, w.job.Batch.Microbatch)
+	batch, err := w.fetchMicrobatch(e)
 	if err != nil {
 		return nil, err
 	}
 	w.engineMu.Lock()
 	defer w.engineMu.Unlock()
 	loss, err := w.engine.Accumulate(e.Slot, batch)
-	digest := model.TokenDigestOf(e.Microbatch*len(batch.Tokens), batch.Tokens)
-	return pipeline.Accumulated{Loss: loss, TokenDigest: digest, Seconds: time.Since(began).Seconds()}, err
+	return accumulated(e, loss, batch, began), err
+}
+
+// fetchMicrobatch pulls a microbatch.
+func (w *worker) fetchMicrobatch(e pipeline.Accumulate) (model.Batch, error) {
+	return w.fetch(wire.TokensRequest{Step: e.Step, Lane: e.Lane, Microbatch: e.Microbatch}, w.job.Batch.Microbatch)
+}
+
+// accumulated is the result of a microbatch.
+func accumulated(e pipeline.Accumulate, loss model.Loss, b model.Batch, began time.Time) pipeline.Accumulated {
+	digest := model.TokenDigestOf(e.Microbatch*len(b.Tokens), b.Tokens)
+	return pipeline.Accumulated{Loss: loss, TokenDigest: digest, Seconds: time.Since(began).Seconds()}
 }
 
 func (w *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
@@ -124,31 +134,6 @@ func (w *worker) stateDigest() (digest model.Digest, err error) {
 		digest = digest.Add(d)
 	}
 	return digest, nil
-}
-
-func (w *worker) measure(e pipeline.Measure) (pipeline.WorkerEvent, error) {
-	var m pipeline.Measured
-	var err error
-	if m.StateDigest, err = w.stateDigest(); err != nil {
-		return nil, err
-	}
-	for i := range w.layout.Buckets() {
-		grad, err := w.engine.GradDigest(e.Slot, i)
-		if err != nil {
-			return nil, err
-		}
-		m.GradDigest = m.GradDigest.Add(grad)
-		if !e.SumSquares {
-			continue
-		}
-		sum, err := w.engine.SumSquares(e.Slot, i)
-		if err != nil {
-			return nil, err
-		}
-		m.SumSquares = append(m.SumSquares, pipeline.Float(sum))
-	}
-	w.slots[e.Slot] = wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi}
-	return m, nil
 }
 
 // update applies the root; until it is done nobody may read the state.

@@ -1,53 +1,257 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"andrea/model"
 	"andrea/pipeline"
+	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
 )
 
+// gradPatience is how long a request for a contribution waits for it to be computed; then
+// it is asked again.
+const gradPatience = 5 * time.Second
+
+// grads are the contributions in the engine's slots, and the one that becomes final bucket by
+// bucket while the engine computes.
+type grads struct {
+	mu      sync.Mutex
+	slots   []wire.GradRequest // the contribution in each, without a place in it; step 0: none
+	changed chan struct{}      // closed when there is more to read
+
+	reading sync.RWMutex     // held while a bucket of partial is read
+	partial wire.GradRequest // step 0: none
+	slot    int              // of partial
+	final   int              // partial's buckets from this one on are final
+
+	cache sync.Mutex
+	kept  [2]keptGrad // buckets that were read: of two contributions, which are pulled side by side
+	next  int         // the one that is replaced
+}
+
+// keptGrad is one bucket of a contribution.
+type keptGrad struct {
+	request wire.GradRequest // without a place in the bucket; step 0: none
+	bucket  []float32
+}
+
+// newGrads has slots that hold nothing.
+func newGrads(slots int) grads {
+	return grads{slots: make([]wire.GradRequest, slots), changed: make(chan struct{})}
+}
+
+// set says what a slot holds from now on; step 0: nothing.
+func (g *grads) set(slot int, held wire.GradRequest) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.slots[slot] = held
+	g.announce()
+}
+
+// announce wakes who waits for more; with g.mu held.
+func (g *grads) announce() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// begin announces a contribution none of whose buckets is final yet.
+func (g *grads) begin(partial wire.GradRequest, slot, buckets int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.partial, g.slot, g.final = partial, slot, buckets
+}
+
+// reveal says that the contribution's buckets from this one on are final.
+func (g *grads) reveal(bucket int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.final = bucket
+	g.announce()
+}
+
+// end returns when nobody reads the contribution any more.
+func (g *grads) end() {
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.partial = wire.GradRequest{}
+}
+
+// find is the slot in which a contribution lies; whole: all of it does, else the
+// bucket is final. Without it there is a channel that is closed when there is more.
+func (g *grads) find(r wire.GradRequest) (slot int, whole bool, later <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	bucket := r.Bucket
+	r.Bucket, r.Offset = 0, 0
+	for slot, held := range g.slots {
+		if held == r {
+			return slot, true, nil
+		}
+	}
+	if g.partial == r && bucket >= g.final {
+		return g.slot, false, nil
+	}
+	return 0, false, g.changed
+}
+
 // serveGrads lets the coordinator pull the contributions of this worker's leases. A
-// request waits while the engine computes.
+// request waits while the engine computes them.
 func (w *worker) serveGrads() error {
-	var kept wire.GradRequest // whose bucket is in buffer
-	buffer := make([]float32, largestBucket(w.layout))
-	served, err := serveGrad(w.Bulk, wire.WorkerGrad(w.Run, w.ID), w.layout.Buckets(), func(r wire.GradRequest) ([]float32, error) {
-		w.engineMu.Lock()
-		defer w.engineMu.Unlock()
-		slot, err := w.slotOf(r)
+	buckets := w.layout.Buckets()
+	served, err := w.Bulk.Subscribe(wire.WorkerGrad(w.Run, w.ID), func(m transport.Message) {
+		r, err := wire.DecodeRequest[wire.GradRequest](m.Data)
+		if err == nil {
+			err = checkGrad(r, buckets)
+		}
 		if err != nil {
-			return nil, err
+			respond(m, nil, err)
+			return
 		}
-		lo, hi := w.layout.Bucket(r.Bucket)
-		r.Offset = 0
-		if kept == r {
-			return buffer[:hi-lo], nil
-		}
-		kept = wire.GradRequest{}
-		if err := w.engine.ReadGrad(slot, r.Bucket, buffer[:hi-lo]); err != nil {
-			return nil, err
-		}
-		kept = r
-		return buffer[:hi-lo], nil
+		go func() { // others come in while it waits
+			elements, err := w.awaitGrad(r)
+			respondFloats(m, elements, err)
+		}()
 	})
 	return w.keep(served, err)
 }
 
-// slotOf is where the contribution lies.
-func (w *worker) slotOf(r wire.GradRequest) (int, error) {
-	for slot, held := range w.slots {
-		if w.engine != nil && held.Step == r.Step && held.Lo == r.Lo && held.Hi == r.Hi && r.Step != 0 {
-			return slot, nil
+var errNoGrad = errors.New("it is not computed yet, or not here any more")
+
+// awaitGrad returns a chunk, when it is final. It stays as it is.
+func (w *worker) awaitGrad(r wire.GradRequest) (elements []float32, err error) {
+	timer := time.NewTimer(gradPatience)
+	defer timer.Stop()
+	for {
+		slot, whole, later := w.grads.find(r)
+		if later == nil {
+			if elements, err = w.readGrad(r, slot, whole); !errors.Is(err, errNoGrad) {
+				return elements, err
+			}
+			continue // it went meanwhile
+		}
+		select {
+		case <-later:
+		case <-timer.C:
+			return nil, fmt.Errorf("the contribution of lanes [%d, %d) to step %d: %w", r.Lo, r.Hi, r.Step, errNoGrad)
+		case <-w.ctx.Done():
+			return nil, w.ctx.Err()
 		}
 	}
-	return 0, fmt.Errorf("there is no contribution of lanes [%d, %d) to step %d here", r.Lo, r.Hi, r.Step)
+}
+
+// readGrad reads a chunk of a slot: with the engine to itself, or beside what it computes
+// when that leaves the bucket alone.
+func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool) ([]float32, error) {
+	if whole {
+		w.engineMu.Lock()
+		defer w.engineMu.Unlock()
+	} else {
+		w.grads.reading.RLock()
+		defer w.grads.reading.RUnlock()
+	}
+	if w.engine == nil {
+		return nil, errors.New("reading a contribution: this worker has left")
+	}
+	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
+		return nil, errNoGrad
+	}
+	bucket, err := w.keptGrad(r, slot)
+	if err != nil {
+		return nil, err
+	}
+	return cutChunk(bucket, r.Bucket, r.Offset)
+}
+
+// keptGrad reads the bucket of a request, unless it was read for the one before.
+func (w *worker) keptGrad(r wire.GradRequest, slot int) ([]float32, error) {
+	g := &w.grads
+	g.cache.Lock()
+	defer g.cache.Unlock()
+	r.Offset = 0
+	for _, k := range g.kept {
+		if k.request == r {
+			return k.bucket, nil
+		}
+	}
+	lo, hi := w.layout.Bucket(r.Bucket)
+	bucket := make([]float32, hi-lo) // others may still send from the one that it replaces
+	if err := w.engine.ReadGrad(slot, r.Bucket, bucket); err != nil {
+		return nil, err
+	}
+	g.kept[g.next] = keptGrad{r, bucket}
+	g.next = (g.next + 1) % len(g.kept)
+	return bucket, nil
+}
+
+// conclude computes the last microbatch of a lease and measures the contribution.
+func (w *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
+	began := time.Now()
+	batch, err := w.fetchMicrobatch(e.Accumulate)
+	if err != nil {
+		return nil, err
+	}
+	w.engineMu.Lock()
+	defer w.engineMu.Unlock()
+	loss, err := w.accumulateLast(e, batch)
+	if err != nil {
+		return nil, err
+	}
+	done := pipeline.Concluded{Accumulated: accumulated(e.Accumulate, loss, batch, began)}
+	slot := e.Slot - e.Folds
+	if done.StateDigest, err = w.stateDigest(); err != nil {
+		return nil, err
+	}
+	for i := range w.layout.Buckets() {
+		digest, err := w.engine.GradDigest(slot, i)
+		if err != nil {
+			return nil, err
+		}
+		done.GradDigest = done.GradDigest.Add(digest)
+		if !e.SumSquares {
+			continue
+		}
+		sum, err := w.engine.SumSquares(slot, i)
+		if err != nil {
+			return nil, err
+		}
+		done.SumSquares = append(done.SumSquares, pipeline.Float(sum))
+	}
+	return done, nil
+}
+
+// accumulateLast computes the last microbatch and folds the lanes; an engine that can lets
+// the contribution go while it does.
+func (w *worker) accumulateLast(e pipeline.Conclude, batch model.Batch) (loss model.Loss, err error) {
+	slot := e.Slot - e.Folds
+	contribution := wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi}
+	if engine, can := w.engine.(model.Revealer); can {
+		w.grads.begin(contribution, slot, w.layout.Buckets())
+		defer w.grads.end()
+		loss, err = engine.AccumulateLast(e.Slot, e.Folds, batch, func(bucket int) {
+			w.grads.reveal(bucket)
+			w.progress.Add(1)
+		})
+	} else {
+		loss, err = w.engine.Accumulate(e.Slot, batch)
+		for i := 0; i < e.Folds && err == nil; i++ {
+			err = w.engine.Fold(e.Slot-i-1, e.Slot-i)
+		}
+	}
+	if err == nil {
+		w.grads.set(slot, contribution)
+	}
+	return loss, err
 }
 
 // pullRoot replaces slot 0 by the root and returns its digest.
 func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
-	w.slots[0] = wire.GradRequest{}
+	w.grads.set(0, wire.GradRequest{})
 	p := w.pulls.Load()
 	subject := wire.Root(w.Run, p.membership.Generation, w.ID)
 	grad := make([]float32, largestBucket(w.layout))

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,10 +19,12 @@ type root struct {
 	grad []float32 // flat vector
 }
 
-// source is a gradSource.
+// source is a gradSource. While a reduction has the room the root before is gone.
 func (r *root) source(layout model.Layout, lanes int) gradSource {
 	return func(request wire.GradRequest) ([]float32, error) {
-		r.mu.Lock()
+		if !r.mu.TryLock() {
+			return nil, fmt.Errorf("the root of step %d is not here: another one is being summed", request.Step)
+		}
 		defer r.mu.Unlock()
 		if request.Step != r.step || request.Lo != 0 || request.Hi != lanes {
 			return nil, fmt.Errorf("the sum of lanes [%d, %d) of step %d is not here: the newest is the root of step %d", request.Lo, request.Hi, request.Step, r.step)
@@ -31,21 +34,85 @@ func (r *root) source(layout model.Layout, lanes int) gradSource {
 	}
 }
 
-// startReduce sums contributions beside the loop, in place of the reduction before.
-func (c *coordinator) startReduce(e pipeline.Reduce) {
-	c.cancelReduce()
-	ctx, cancel := context.WithCancel(c.background.ctx)
-	c.cancelReduce = cancel
-	c.background.Go(func() {
-		defer cancel()
-		c.deliver(c.reduce(ctx, e))
+// summation is a reduction beside the loop.
+type summation struct {
+	step          int64
+	contributions []pipeline.Contribution
+	cancel        context.CancelFunc
+	done          chan struct{} // closed when the results are there
+	sums          []bucketSum
+	failed        *fault
+}
+
+// of reports that the summation is of these contributions; their digests may have become
+// known since.
+func (s *summation) of(step int64, contributions []pipeline.Contribution) bool {
+	return s != nil && s.step == step && slices.EqualFunc(s.contributions, contributions, func(a, b pipeline.Contribution) bool {
+		a.Digest = b.Digest
+		return a == b
 	})
 }
 
-// reduce sums all buckets into the root and lets members pull it.
-func (c *coordinator) reduce(ctx context.Context, e pipeline.Reduce) pipeline.Reduced {
+// sum begins to sum contributions, in place of the summation before. A patient one asks
+// until it is cancelled for what is still computed.
+func (c *coordinator) sum(step int64, contributions []pipeline.Contribution, patient bool) {
+	c.cancelSum()
+	ctx, cancel := context.WithCancel(c.background.ctx)
+	s := &summation{step: step, contributions: contributions, cancel: cancel, done: make(chan struct{})}
+	c.summing = s
+	c.background.Go(func() {
+		defer cancel()
+		defer close(s.done)
+		s.sums, s.failed = c.fillRoot(ctx, s, patient)
+	})
+}
+
+// cancelSum takes the newest summation back.
+func (c *coordinator) cancelSum() {
+	if c.summing != nil {
+		c.summing.cancel()
+		c.summing = nil
+	}
+}
+
+// anticipate sums contributions while they are computed.
+func (c *coordinator) anticipate(e pipeline.Anticipate) { c.sum(e.Step, e.Contributions, true) }
+
+// reduce tells the state machine of a summation when it has ended: of the one that was
+// begun ahead, when it is of the same contributions.
+func (c *coordinator) reduce(e pipeline.Reduce) {
 	began := time.Now()
+	if !c.summing.of(e.Step, e.Contributions) {
+		c.sum(e.Step, e.Contributions, false)
+	}
+	s := c.summing
+	c.background.Go(func() {
+		<-s.done
+		c.deliver(c.result(e, s, time.Since(began)))
+	})
+}
+
+// result checks a summation and lets members pull the root.
+func (c *coordinator) result(e pipeline.Reduce, s *summation, took time.Duration) pipeline.Reduced {
 	result := pipeline.Reduced{Step: e.Step, Attempt: e.Attempt}
+	fault := s.failed
+	if fault == nil {
+		fault = checkArrived(e.Contributions, s.sums)
+	}
+	if fault != nil {
+		result.Err, result.Worker, result.Wrong = fault.err, fault.worker, fault.wrong
+		return result
+	}
+	for _, b := range s.sums {
+		result.RootDigest = result.RootDigest.Add(b.digest)
+		result.SumSquares = append(result.SumSquares, b.squares)
+	}
+	result.Seconds = took.Seconds()
+	return result
+}
+
+// fillRoot sums all buckets into the root.
+func (c *coordinator) fillRoot(ctx context.Context, s *summation, patient bool) ([]bucketSum, *fault) {
 	c.root.mu.Lock()
 	defer c.root.mu.Unlock()
 	c.root.step = 0
@@ -54,26 +121,22 @@ func (c *coordinator) reduce(ctx context.Context, e pipeline.Reduce) pipeline.Re
 	}
 	r := reducer{
 		vectors: c.Vectors, layout: c.Plan.Layout, lanes: c.Plan.Spec.Batch.Lanes, first: 0, last: c.Plan.Layout.Buckets(),
-		contributions: e.Contributions, rooms: &c.rooms,
+		contributions: s.contributions, rooms: &c.rooms,
 		fetch: func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error {
 			subject := wire.WorkerGrad(c.Plan.Spec.Name, from.Worker)
-			return pullGrad(ctx, c.Bulk, subject, e.Step, from.Lo, from.Hi, bucket, dst)
+			for {
+				err := pullGrad(ctx, c.Bulk, subject, s.step, from.Lo, from.Hi, bucket, dst)
+				if err == nil || !patient || wait(ctx, pullStep) != nil {
+					return err
+				}
+			}
 		},
 	}
-	sums, fault := r.sum(ctx, c.root.grad)
-	if fault == nil {
-		fault = checkArrived(e.Contributions, sums)
+	sums, failed := r.sum(ctx, c.root.grad)
+	if failed == nil {
+		c.root.step = s.step
 	}
-	if fault != nil {
-		result.Err, result.Worker, result.Wrong = fault.err, fault.worker, fault.wrong
-		return result
-	}
-	for _, s := range sums {
-		result.RootDigest = result.RootDigest.Add(s.digest)
-		result.SumSquares = append(result.SumSquares, s.squares)
-	}
-	c.root.step, result.Seconds = e.Step, time.Since(began).Seconds()
-	return result
+	return sums, failed
 }
 
 // checkArrived compares what arrived of each contribution with what its worker answered.
@@ -132,13 +195,15 @@ func (r *rooms) fill(contributions, size int) {
 }
 
 // sum writes the buckets into root, the whole flat vector, and returns what is known of
-// each. No fetch is under way when it returns.
+// each, by bucket. It begins with the last one, which a backward pass computes first. No
+// fetch is under way when it returns.
 func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, failed *fault) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.rooms.fill(len(r.contributions), largestBucket(r.layout))
-	faults := r.begin(ctx, r.first)
-	for bucket := r.first; bucket < r.last; bucket++ {
+	sums = make([]bucketSum, r.last-r.first)
+	faults := r.begin(ctx, r.last-1)
+	for bucket := r.last - 1; bucket >= r.first; bucket-- {
 		for f := range faults {
 			cancel() // the others are not needed any more
 			if failed == nil {
@@ -148,11 +213,11 @@ func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, fa
 		if failed != nil {
 			return nil, failed
 		}
-		if bucket+1 < r.last {
-			faults = r.begin(ctx, bucket+1)
+		if bucket > r.first {
+			faults = r.begin(ctx, bucket-1)
 		}
 		lo, hi := r.layout.Bucket(bucket)
-		sums = append(sums, r.add(bucket, lo, root[lo:hi]))
+		sums[bucket-r.first] = r.add(bucket, lo, root[lo:hi])
 	}
 	return sums, nil
 }

@@ -35,7 +35,8 @@ type rig struct {
 	coordinator side
 	worker      side
 	generation  uint64
-	workers     int // 0: one
+	workers     int                                                               // 0: one
+	engine      func(c model.Config, microbatch, slots int) (model.Engine, error) // nil: a plain one
 	hands       []*hand
 }
 
@@ -56,7 +57,7 @@ type bus struct {
 	cut        bool // nothing passes in either direction
 	publish    func(subject string, data []byte) (lost bool)
 	incoming   func(subject string, data []byte) (lost bool)
-	asked      func(subject string) // before it is sent; may block
+	asked      func(subject string, data []byte) // before it is sent; may block
 	reply      func(subject string, data []byte) []byte
 	refuse     func(subject string) error // before it is subscribed to
 	subscribed func(subject string)
@@ -89,7 +90,7 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 		return nil, transport.ErrDisconnected
 	}
 	if asked != nil {
-		asked(subject)
+		asked(subject, data)
 	}
 	reply, err := b.Bus.Request(ctx, subject, data)
 	b.mu.Lock()
@@ -339,9 +340,17 @@ func (r *rig) play(t *testing.T, fsys vfs.FS, notify func(pipeline.Notice, func(
 	return r.conduct(t, f, notify, begin)
 }
 
-// conduct runs a coordinator until it has ended, and then waits for all workers. It calls begin
-// when the coordinator can be heard.
-func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(string)), begin func()) (said told) {
+// conduct runs a coordinator until it has ended, and then waits for all workers.
+func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(string)), begin func()) told {
+	t.Helper()
+	said := r.coordinate(t, f, r.coordinator, notify, begin, nil)
+	said.left = r.sendOff(t, said.outcome)
+	return said
+}
+
+// coordinate runs a coordinator until it has ended, and closes its files. It calls begin when
+// the coordinator can be heard; superseded is the option of that name.
+func (r *rig) coordinate(t *testing.T, f *files, s side, notify func(pipeline.Notice, func(string)), begin func(), superseded func() error) (said told) {
 	t.Helper()
 	// A disk that has crashed cannot close its files in order.
 	defer func() { _ = f.close() }()
@@ -352,7 +361,8 @@ func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(
 			notify(n, func(reason string) { stop <- reason })
 		}
 	})
-	r.coordinator.control.set(func(b *bus) {
+	options.Control, options.Bulk, options.Superseded = s.control, s.bulk, superseded
+	s.control.set(func(b *bus) {
 		b.subscribed = func(subject string) {
 			if subject == wire.Hello(r.plan.Spec.Name, wire.AnyWorker) {
 				b.subscribed = nil
@@ -364,7 +374,6 @@ func (r *rig) conduct(t *testing.T, f *files, notify func(pipeline.Notice, func(
 	if said.outcome, err = runner.Coordinate(options); err != nil {
 		t.Fatal(err)
 	}
-	said.left = r.sendOff(t, said.outcome)
 	return said
 }
 
@@ -427,12 +436,16 @@ func (r *rig) coordinatorOptions(f *files, stop chan string, notify func(pipelin
 }
 
 func (r *rig) workerOptions() runner.WorkerOptions {
+	engine := r.engine
+	if engine == nil {
+		engine = func(c model.Config, microbatch, slots int) (model.Engine, error) {
+			return enginetest.NewPlain(c, microbatch, slots), nil
+		}
+	}
 	return runner.WorkerOptions{
 		Run: r.plan.Spec.Name, ID: "w", Incarnation: fmt.Sprint("life-", r.generation), Control: r.worker.control, Bulk: r.worker.bulk,
 		Class: "plain-fp32-n1", Device: "a test", Log: zap.NewNop(),
-		OpenEngine: func(c model.Config, microbatch, slots int) (model.Engine, error) {
-			return enginetest.NewPlain(c, microbatch, slots), nil
-		},
+		OpenEngine: engine,
 	}
 }
 

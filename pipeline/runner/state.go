@@ -42,7 +42,7 @@ func (w *worker) allocate(job pipeline.JobSpec) error {
 		return err
 	}
 	w.job, w.config, w.layout, w.engine = job, config, model.NewLayout(config), engine
-	w.slots = make([]wire.GradRequest, slots)
+	w.grads = newGrads(slots)
 	w.initial = initial{layout: w.layout}
 	w.logEngine()
 	return nil

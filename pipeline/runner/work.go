@@ -49,9 +49,9 @@ type worker struct {
 	layout   model.Layout
 	engineMu sync.Mutex // the engine has one caller at a time: the loop, or who asks for what it holds
 	engine   model.Engine
-	held     int64              // step of the state in the engine, which others may read; -1: none
-	slots    []wire.GradRequest // the contribution in each slot, without a place in it; step 0: none
-	room     state              // a bucket that is being loaded; empty when none is
+	held     int64 // step of the state in the engine, which others may read; -1: none
+	grads    grads
+	room     state // a bucket that is being loaded; empty when none is
 	initial  initial
 	snapshot snapshot
 	served   []transport.Subscription

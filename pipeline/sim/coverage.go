@@ -49,7 +49,8 @@ func (c Coverage) String() string {
 	return c.table(func(n int) string { return fmt.Sprint(n) })
 }
 
-// Cells is the same with "x" where a fault has struck, and "." where it has not.
+// Cells is the same with "x" where a fault has struck, and "." where it has not. Some never
+// do: there is no state to damage before an engine is open.
 func (c Coverage) Cells() string {
 	return c.table(func(n int) string {
 		if n > 0 {

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"andrea/model"
 	"andrea/pipeline"
@@ -35,7 +36,7 @@ func activityOf(effect pipeline.WorkerEffect) activity {
 		return loading
 	case pipeline.Zero, pipeline.Accumulate, pipeline.Fold:
 		return leasing
-	case pipeline.Measure:
+	case pipeline.Conclude:
 		return measuring
 	case pipeline.PullRoot:
 		return pulling
@@ -63,7 +64,7 @@ func (w *world) cost(effect pipeline.WorkerEffect) int64 {
 	switch effect.(type) {
 	case pipeline.Zero, pipeline.Fold:
 		return 1
-	case pipeline.Accumulate:
+	case pipeline.Accumulate, pipeline.Conclude:
 		return w.chance.between(40, 90)
 	}
 	return w.chance.between(5, 60)
@@ -89,8 +90,8 @@ func (k *worker) execute(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, er
 		return nil, k.engine.Fold(e.Dst, e.Src)
 	case pipeline.Accumulate:
 		return k.accumulate(e)
-	case pipeline.Measure:
-		return k.measure(e), nil
+	case pipeline.Conclude:
+		return k.conclude(e)
 	case pipeline.PullRoot:
 		return k.pullRoot(e)
 	case pipeline.Update:
@@ -127,6 +128,10 @@ func (k *worker) loadBucket(e pipeline.LoadBucket) (pipeline.WorkerEvent, error)
 		return nil, err
 	}
 	d := k.w.job.device
+	if len(e.Holders) > 0 || e.Stored {
+		lo, _ := d.bounds(e.Bucket)
+		k.garble(&state[0][lo])
+	}
 	d.load(k.engine, e.Bucket, state)
 	if e.Bucket == d.buckets-1 {
 		k.state = e.Step
@@ -158,7 +163,7 @@ func (k *worker) find(e pipeline.LoadBucket) (saved, error) {
 		if !ok {
 			return saved{}, transferError{"loading: there is no such checkpoint"}
 		}
-		return s.state, nil
+		return s.state.clone(), nil
 	}
 	if e.Step != 0 {
 		k.w.failf("worker %s shall load state %d from nowhere", k.id, e.Step)
@@ -166,9 +171,9 @@ func (k *worker) find(e pipeline.LoadBucket) (saved, error) {
 	return d.start(e.Seed), nil
 }
 
-func (k *worker) accumulate(e pipeline.Accumulate) (pipeline.WorkerEvent, error) {
+func (k *worker) accumulate(e pipeline.Accumulate) (a pipeline.Accumulated, err error) {
 	if _, err := k.server("fetching tokens"); err != nil {
-		return nil, err
+		return a, err
 	}
 	loss, tokens := k.w.job.accumulate(k.engine, e.Slot, e.Step, e.Lane, e.Microbatch)
 	if k.flaws.loss {
@@ -178,18 +183,33 @@ func (k *worker) accumulate(e pipeline.Accumulate) (pipeline.WorkerEvent, error)
 	return pipeline.Accumulated{Loss: loss, TokenDigest: tokens, Seconds: float64(k.slow) * 0.03}, nil
 }
 
-func (k *worker) measure(e pipeline.Measure) pipeline.WorkerEvent {
-	d := k.w.job.device
+// conclude computes the last microbatch of a lease, folds its lanes and measures the
+// contribution.
+func (k *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
+	accumulated, err := k.accumulate(e.Accumulate)
+	if err != nil {
+		return nil, err
+	}
+	for i := range e.Folds {
+		if err := k.engine.Fold(e.Slot-i-1, e.Slot-i); err != nil {
+			return nil, err
+		}
+	}
+	d, slot := k.w.job.device, e.Slot-e.Folds
 	if k.flaws.gradient {
 		k.flaws.gradient = false
-		k.spoil(e.Slot)
+		k.spoil(slot)
 	}
-	k.parts[e.Slot] = contribution{e.Step, e.Lo, e.Hi}
-	m := pipeline.Measured{StateDigest: d.stateDigest(k.engine), GradDigest: d.gradDigest(k.engine, e.Slot)}
+	if k.flaws.infinite {
+		k.flaws.infinite = false
+		d.setInfinite(k.engine, slot)
+	}
+	k.parts[slot] = contribution{e.Step, e.Lo, e.Hi}
+	c := pipeline.Concluded{Accumulated: accumulated, StateDigest: d.stateDigest(k.engine), GradDigest: d.gradDigest(k.engine, slot)}
 	if e.SumSquares {
-		_, m.SumSquares = d.digestOf(d.gradient(k.engine, e.Slot))
+		_, c.SumSquares = d.digestOf(d.gradient(k.engine, slot))
 	}
-	return m
+	return c, nil
 }
 
 func (k *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
@@ -200,9 +220,11 @@ func (k *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 	if c.root.step != e.Step {
 		return nil, transferError{"pulling the root: it is not there any more"}
 	}
-	k.w.job.device.setGradient(k.engine, 0, c.root.grad)
+	grad := slices.Clone(c.root.grad)
+	k.garble(&grad[0])
+	k.w.job.device.setGradient(k.engine, 0, grad)
 	k.flaws.spoiled = false
-	digest, _ := k.w.job.device.digestOf(c.root.grad)
+	digest, _ := k.w.job.device.digestOf(grad)
 	return pipeline.RootPulled{Digest: digest}, nil
 }
 
@@ -216,6 +238,19 @@ func (k *worker) evaluate(e pipeline.EvalWindow) (pipeline.WorkerEvent, error) {
 		evaluated.StateDigest = k.w.job.device.stateDigest(k.engine)
 	}
 	return evaluated, err
+}
+
+// measured is a slot that others may pull; -1: none.
+func (k *worker) measured() int {
+	return slices.IndexFunc(k.parts, func(c contribution) bool { return c.step > 0 })
+}
+
+// garble damages what a transfer brings, if it is to be.
+func (k *worker) garble(x *float32) {
+	if k.flaws.garbled {
+		k.flaws.garbled = false
+		flip(x, k.w.chance)
+	}
 }
 
 // spoil flips a bit of a gradient.
@@ -234,7 +269,6 @@ func (k *worker) damage() {
 	for i := range d.buckets {
 		d.load(k.engine, i, s)
 	}
-	k.flaws.state = true
 }
 
 // flip changes one bit of the fraction or the sign.

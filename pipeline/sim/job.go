@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"andrea/model"
 	"andrea/pipeline"
@@ -15,9 +16,18 @@ const class = "toy-fp32-n1"
 type job struct {
 	plan     *pipeline.Plan
 	device   device
-	poisoned map[[2]int64]bool // (step, lane) whose loss is no number, on every device
+	poisoned map[[2]int64]poison // (step, lane) that is not finite, on every device
 	want     *reference
 }
+
+// poison is where a lane is not finite.
+type poison int
+
+const (
+	nowhere poison = iota
+	inLoss
+	inGradient
+)
 
 // device makes engines and knows their buckets.
 type device struct {
@@ -50,7 +60,7 @@ type variant struct {
 	lanes, microbatches int
 	steps               int64
 	audit               float64
-	poison              bool // some lanes have no finite loss, and their steps are skipped
+	poison              bool // some lanes are not finite, and their steps are skipped
 	every, keep         int64
 }
 
@@ -58,7 +68,7 @@ type variant struct {
 func drawVariant(c *chance) variant {
 	return variant{
 		lanes: pick(c, 1, 2, 4, 4, 8, 8), microbatches: pick(c, 1, 2), steps: c.between(10, 12),
-		audit: pick(c, 0, 0, 0, 0.5, 1), poison: c.below(6) == 0, every: c.between(2, 4), keep: c.between(1, 3),
+		audit: pick(c, 0, 0, 0.5, 1, 1), poison: c.below(6) == 0, every: c.between(2, 4), keep: c.between(1, 3),
 	}
 }
 
@@ -91,7 +101,7 @@ on_nonfinite: skip
 		plan.Layout.Size = toyBuckets * model.BucketSize // the coordinator counts the buckets only
 	}
 	if v.poison {
-		j.poisoned = map[[2]int64]bool{{4, int64(v.lanes) - 1}: true, {6, 0}: true}
+		j.poisoned = map[[2]int64]poison{{4, int64(v.lanes) - 1}: inLoss, {6, 0}: inGradient}
 	}
 	j.want = newReference(j)
 	return j
@@ -130,8 +140,11 @@ func (j *job) accumulate(e model.Engine, slot int, step int64, lane, microbatch 
 	if err != nil {
 		panic("sim: " + err.Error())
 	}
-	if j.poisoned[[2]int64{step, int64(lane)}] {
+	switch j.poisoned[[2]int64{step, int64(lane)}] {
+	case inLoss:
 		loss.Sum = math.NaN()
+	case inGradient:
+		j.device.setInfinite(e, slot)
 	}
 	return loss, model.TokenDigestOf(microbatch*len(b.Tokens), b.Tokens)
 }
@@ -182,6 +195,13 @@ func (d device) setGradient(e model.Engine, slot int, grad []float32) {
 	}
 }
 
+// setInfinite makes an element of a slot infinite.
+func (d device) setInfinite(e model.Engine, slot int) {
+	grad := d.gradient(e, slot)
+	grad[0] = float32(math.Inf(1))
+	d.setGradient(e, slot, grad)
+}
+
 // digestOf is the digest of a whole gradient; sums are its buckets' sums of squares.
 func (d device) digestOf(grad []float32) (digest model.Digest, sums []pipeline.Float) {
 	for i := range d.buckets {
@@ -194,6 +214,10 @@ func (d device) digestOf(grad []float32) (digest model.Digest, sums []pipeline.F
 
 // saved is a whole state outside an engine.
 type saved [3][]float32
+
+func (s saved) clone() saved {
+	return saved{slices.Clone(s[0]), slices.Clone(s[1]), slices.Clone(s[2])}
+}
 
 // save copies an engine's state.
 func (d device) save(e model.Engine) (s saved) {

@@ -55,6 +55,34 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	}
 }
 
+// judgeChosen checks that the run goes on from no state beyond its records, and, where
+// nothing kept the workers from telling, from the highest that one of them holds.
+func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
+	for key := range w.evidence.applied {
+		if key.generation == c.generation {
+			delete(w.evidence.applied, key) // what was reported before was given up
+		}
+	}
+	last := int64(len(c.journal.Steps))
+	if n.Step > last {
+		w.failf("coordinator %d goes on from state %d: its journal ends with intent %d", c.generation, n.Step, last)
+	}
+	for _, f := range []fault{cutBoth, cutUp, cutDown, pauseWorker, hangWorker, slowWorker, pauseCoordinator, replaceCoordinator} {
+		if w.struck[f] > 0 {
+			return
+		}
+	}
+	before := w.coordinator(c.generation - 1)
+	if w.network.loss > 0 || w.network.late > 0 || before != nil && w.clock.now < before.ended+8*tick {
+		return // a worker that was told to wait says nothing for a while
+	}
+	for _, k := range w.workers {
+		if k.alive && !k.guilty && k.state > n.Step && k.state <= last {
+			w.failf("coordinator %d goes on from state %d: %s holds state %d", c.generation, n.Step, k.id, k.state)
+		}
+	}
+}
+
 // judgeSend checks what a coordinator orders.
 func (w *world) judgeSend(c *coordinator, e pipeline.Send) {
 	switch m := e.Message.(type) {
@@ -226,7 +254,7 @@ var justified = []struct {
 	{"workers hold state", []fault{damageState, spoilGradient}},
 	{"loaded state", []fault{damageState}},
 	{"recomputing step", []fault{wrongGradient, nonFinite, damageState, spoilGradient}},
-	{"workers failed in step", []fault{failDevice, damageState}},
+	{"workers failed in step", []fault{failDevice, garbleTransfer, damageState}},
 }
 
 // judgeOutcome checks how a coordinator ended.

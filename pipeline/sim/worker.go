@@ -8,15 +8,18 @@ import (
 	"andrea/pipeline"
 )
 
-// unheardTicks is how many signs of life may stay without an answer.
-const unheardTicks = 12
+// How many signs of life may stay without an answer, and how many when nobody listens any
+// more, which the network tells at once.
+const (
+	unheardTicks = 20
+	nobodyTicks  = 3
+)
 
 // worker is a place where a worker runs, one life after the other.
 type worker struct {
-	w     *world
-	index int
-	id    pipeline.WorkerID
-	cut   cut
+	w   *world
+	id  pipeline.WorkerID
+	cut cut
 
 	life    int // counts its processes
 	machine *pipeline.Worker
@@ -32,6 +35,7 @@ type worker struct {
 	doing    activity
 	progress uint64
 	unheard  int // signs of life without an answer
+	nobody   int // of which nobody listened
 	leaving  bool
 
 	engine   model.Engine
@@ -53,10 +57,11 @@ type contribution struct {
 // flaws are what is wrong with a worker's device.
 type flaws struct {
 	transfer bool // its next transfer fails
+	garbled  bool // its next transfer arrives damaged
 	device   bool // its next work fails
 	loss     bool // its next loss is no number
 	gradient bool // its next contribution is wrong
-	state    bool // its state has been damaged
+	infinite bool // its next contribution has no finite norm
 	spoiled  bool // a contribution has been, after it was measured
 }
 
@@ -69,7 +74,7 @@ func (k *worker) begin() {
 	k.alive, k.paused, k.hung, k.slow, k.leaving = true, false, false, 1, false
 	k.inbox, k.resume, k.work, k.busy, k.doing = nil, nil, nil, false, idle
 	k.engine, k.state, k.parts, k.snapped, k.flaws = nil, -1, nil, -1, flaws{}
-	k.progress, k.unheard, k.guilty = 0, 0, false
+	k.progress, k.unheard, k.nobody, k.guilty = 0, 0, 0, false
 	k.w.tracef("%s begins life %d", k.id, k.life)
 	life := k.life
 	k.w.clock.after(k.w.chance.between(1, tick), func() { k.beat(life) })
@@ -105,8 +110,11 @@ func (k *worker) beat(life int) {
 		return
 	}
 	if m := k.machine.Membership(); m.Ticket > 0 && !k.machine.Hailing() {
-		if k.unheard++; k.unheard > unheardTicks {
-			k.unheard = 0
+		if c := k.w.coordinator(m.Generation); !c.alive && !k.cut.toCoordinator && !k.cut.toWorker {
+			k.nobody++
+		}
+		if k.unheard++; k.unheard > unheardTicks || k.nobody >= nobodyTicks {
+			k.unheard, k.nobody = 0, 0
 			k.inbox = append(k.inbox, pipeline.Unheard{Membership: m})
 		}
 		k.send(pipeline.Reply{Membership: m, Message: pipeline.Heartbeat{Progress: k.progress}})
@@ -120,7 +128,7 @@ func (k *worker) beat(life int) {
 // heard takes the answer to a sign of life.
 func (k *worker) heard(m pipeline.Membership) {
 	if k.alive && m == k.machine.Membership() {
-		k.unheard = 0
+		k.unheard, k.nobody = 0, 0
 	}
 }
 

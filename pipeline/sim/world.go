@@ -11,7 +11,6 @@ import (
 
 // world is one run of one job, and all that befalls it.
 type world struct {
-	seed    uint64
 	chance  *chance
 	clock   clock
 	network network
@@ -70,10 +69,10 @@ type (
 const (
 	maxEvents = 5_000_000
 	// maxTicks is when the faults end at the latest, and boundTicks how long the job may
-	// take after that: a coordinator waits up to 60 ticks for its first workers, up to 120
-	// for one that gets nothing done, and most of that may happen twice.
+	// take after that: a coordinator waits up to 60 ticks for its first workers, and up to
+	// 120 for one that gets nothing done.
 	maxTicks   = 4000
-	boundTicks = 600
+	boundTicks = 200
 )
 
 // Run simulates one job from a seed.
@@ -116,14 +115,14 @@ func Run(seed uint64, o Options) (r Result) {
 
 func newWorld(seed uint64, o Options) *world {
 	c := newChance(seed, 1)
-	w := &world{seed: seed, chance: newChance(seed, 2), trace: o.Trace}
+	w := &world{chance: newChance(seed, 2), trace: o.Trace}
 	w.job = jobFor(drawVariant(c), o)
 	w.network = network{w: w, chance: newChance(seed, 3)}
 	w.disk = disk{journal: &journalFile{}, checkpoints: map[int64]stored{}}
 	w.evidence = newEvidence()
 	n := int(c.between(1, 9))
 	for i := range n {
-		w.workers = append(w.workers, &worker{w: w, index: i, id: pipeline.WorkerID(fmt.Sprintf("w%d", i)), state: -1, snapped: -1})
+		w.workers = append(w.workers, &worker{w: w, id: pipeline.WorkerID(fmt.Sprintf("w%d", i)), state: -1, snapped: -1})
 	}
 	w.together = 1 + c.below(n)
 	w.tells = c.below(2) == 0

@@ -29,6 +29,14 @@ func (p Properties) String() string {
 	return fmt.Sprintf("%s (device %d, compute capability %d.%d, %s, driver for CUDA %s)", p.Name, p.Ordinal, p.Major, p.Minor, mebibytes(p.Bytes), p.Driver)
 }
 
+// Check returns an error if the device is too old for the kernels.
+func (p Properties) Check() error {
+	if p.Major*10+p.Minor < minCapability {
+		return fmt.Errorf("%s has compute capability %d.%d: 8.0 or newer is needed, for bf16 tensor cores and asynchronous copies: use the CPU engine", p.Name, p.Major, p.Minor)
+	}
+	return nil
+}
+
 // Devices lists the devices of this machine.
 func Devices() ([]Properties, error) {
 	if err := load(); err != nil {
@@ -105,8 +113,8 @@ func Open(ordinal int) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Major*10+p.Minor < minCapability {
-		return nil, fmt.Errorf("opening CUDA device %d: %s has compute capability %d.%d: 8.0 or newer is needed, for bf16 tensor cores and asynchronous copies: use the CPU engine", ordinal, p.Name, p.Major, p.Minor)
+	if err := p.Check(); err != nil {
+		return nil, fmt.Errorf("opening CUDA device %d: %w", ordinal, err)
 	}
 	d := &Device{properties: p, calls: make(chan func() error), results: make(chan error)}
 	go d.serve()

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"andrea/launch"
+	"andrea/model"
+)
+
+// engineFlags say on what a process computes.
+type engineFlags struct {
+	choice string
+	device int
+}
+
+func (f *engineFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.choice, "engine", launch.EngineAuto, "what to compute on: cpu, cuda, or auto: a GPU where this program and this machine have one ('andrea doctor' shows it)")
+	c.Flags().IntVar(&f.device, "device", 0, "which GPU, as nvidia-smi counts; every worker needs its own")
+}
+
+// use gives the outside the engine that the flags ask for. By "auto" a run that was trained before keeps its kind
+// of engine; trained is its engine class, or empty.
+func (f engineFlags) use(o outside, trained string) (outside, error) {
+	choice, choose := f.choice, o.choose
+	if choice == launch.EngineAuto && trained != "" {
+		choice = model.ClassKind(trained)
+	}
+	if choose == nil {
+		if choice == launch.EngineAuto || choice == launch.EngineCPU {
+			return o, o.engineErr
+		}
+		choose = launch.Choose
+	}
+	engine, err := choose(choice, f.device)
+	switch {
+	case err != nil && f.choice == launch.EngineAuto && trained != "":
+		err = fmt.Errorf("the run was trained with engine class %s: %w", trained, err)
+	case engine.Chosen == "":
+		engine.Chosen = "--engine " + choice
+	}
+	o.engine, o.engineErr = engine, err
+	return o, badInput(err)
+}
+
+// crew is the workers of a run: one in this process, several in processes of their own. Each has a GPU of its own,
+// where they compute on GPUs, the first the one of the flags.
+func (f engineFlags) crew(o outside, workers int) (launch.Crew, error) {
+	if workers == 1 {
+		return launch.Crew{}, nil
+	}
+	kind := model.ClassKind(o.engine.Class)
+	each := func(int) []string { return []string{"--engine", launch.EngineCPU} }
+	if kind == launch.EngineCUDA {
+		if _, err := launch.CUDA(f.device + workers - 1); err != nil {
+			return launch.Crew{}, badInput(errors.Join(fmt.Errorf("--workers is %d, of which each needs a GPU of its own, from number %d on", workers, f.device), err))
+		}
+		each = func(i int) []string {
+			return []string{"--engine", launch.EngineCUDA, "--device", strconv.Itoa(f.device + i)}
+		}
+	}
+	return launch.Crew{Workers: workers, Command: append(o.self[:len(o.self):len(o.self)], "worker"), Each: each}, nil
+}
