@@ -160,16 +160,25 @@ func serveState(bus transport.Bus, subject string, buckets int, source stateSour
 	return serveFloats(bus, subject, func(request []byte) ([]float32, error) { return stateChunk(request, buckets, source) })
 }
 
-// serveFloats answers requests with what chunk gives, one at a time.
+// serveFloats answers requests with what chunk gives.
 func serveFloats(bus transport.Bus, subject string, chunk func(request []byte) ([]float32, error)) (transport.Subscription, error) {
-	var frame []byte // of the newest answer; its memory is used again
 	return bus.Subscribe(subject, func(m transport.Message) {
 		elements, err := chunk(m.Data)
-		if err == nil {
-			frame = wire.EncodeFloats(frame, elements)
-		}
-		respond(m, frame, err)
+		respondFloats(m, elements, err)
 	})
+}
+
+// frames are those that were sent; their memory is used again.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
+// respondFloats sends a frame of elements, or the reason why there are none.
+func respondFloats(m transport.Message, elements []float32, err error) {
+	frame := frames.Get().(*[]byte)
+	defer frames.Put(frame)
+	if err == nil {
+		*frame = wire.EncodeFloats(*frame, elements)
+	}
+	respond(m, *frame, err)
 }
 
 func stateChunk(request []byte, buckets int, source stateSource) ([]float32, error) {

@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -115,32 +114,24 @@ func (w *worker) serveGrads() error {
 			return
 		}
 		go func() { // others come in while it waits
-			room := frames.Get().(*[]byte)
-			defer frames.Put(room)
-			frame, err := w.awaitGrad(*room, r)
-			if err == nil {
-				*room = frame
-			}
-			respond(m, frame, err)
+			elements, err := w.awaitGrad(r)
+			respondFloats(m, elements, err)
 		}()
 	})
 	return w.keep(served, err)
 }
 
-// frames are rooms for answers, used again.
-var frames = sync.Pool{New: func() any { return new([]byte) }}
-
 var errNoGrad = errors.New("it is not computed yet, or not here any more")
 
-// awaitGrad frames a chunk in room, when it is final.
-func (w *worker) awaitGrad(room []byte, r wire.GradRequest) (frame []byte, err error) {
+// awaitGrad returns a chunk, when it is final. It stays as it is.
+func (w *worker) awaitGrad(r wire.GradRequest) (elements []float32, err error) {
 	timer := time.NewTimer(gradPatience)
 	defer timer.Stop()
 	for {
 		slot, whole, later := w.grads.find(r)
 		if later == nil {
-			if frame, err = w.readGrad(room, r, slot, whole); !errors.Is(err, errNoGrad) {
-				return frame, err
+			if elements, err = w.readGrad(r, slot, whole); !errors.Is(err, errNoGrad) {
+				return elements, err
 			}
 			continue // it went meanwhile
 		}
@@ -156,7 +147,7 @@ func (w *worker) awaitGrad(room []byte, r wire.GradRequest) (frame []byte, err e
 
 // readGrad reads a chunk of a slot: with the engine to itself, or beside what it computes
 // when that leaves the bucket alone.
-func (w *worker) readGrad(room []byte, r wire.GradRequest, slot int, whole bool) ([]byte, error) {
+func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool) ([]float32, error) {
 	if whole {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
@@ -170,43 +161,32 @@ func (w *worker) readGrad(room []byte, r wire.GradRequest, slot int, whole bool)
 	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
 		return nil, errNoGrad
 	}
-	return w.frameGrad(room, r, slot)
-}
-
-// frameGrad frames a chunk of a bucket, which it reads unless it was read for the request
-// before.
-func (w *worker) frameGrad(room []byte, r wire.GradRequest, slot int) ([]byte, error) {
-	g := &w.grads
-	g.cache.Lock()
-	defer g.cache.Unlock()
-	offset := r.Offset
-	r.Offset = 0
-	i := slices.IndexFunc(g.kept[:], func(k keptGrad) bool { return k.request == r })
-	if i < 0 {
-		i, g.next = g.next, (g.next+1)%len(g.kept)
-		if err := w.keepBucket(&g.kept[i], r, slot); err != nil {
-			return nil, err
-		}
-	}
-	chunk, err := cutChunk(g.kept[i].bucket, r.Bucket, offset)
+	bucket, err := w.keptGrad(r, slot)
 	if err != nil {
 		return nil, err
 	}
-	return wire.EncodeFloats(room, chunk), nil
+	return cutChunk(bucket, r.Bucket, r.Offset)
 }
 
-// keepBucket reads the bucket of a request.
-func (w *worker) keepBucket(k *keptGrad, r wire.GradRequest, slot int) error {
+// keptGrad reads the bucket of a request, unless it was read for the one before.
+func (w *worker) keptGrad(r wire.GradRequest, slot int) ([]float32, error) {
+	g := &w.grads
+	g.cache.Lock()
+	defer g.cache.Unlock()
+	r.Offset = 0
+	for _, k := range g.kept {
+		if k.request == r {
+			return k.bucket, nil
+		}
+	}
 	lo, hi := w.layout.Bucket(r.Bucket)
-	if cap(k.bucket) < hi-lo {
-		k.bucket = make([]float32, largestBucket(w.layout))
+	bucket := make([]float32, hi-lo) // others may still send from the one that it replaces
+	if err := w.engine.ReadGrad(slot, r.Bucket, bucket); err != nil {
+		return nil, err
 	}
-	k.request, k.bucket = wire.GradRequest{}, k.bucket[:hi-lo]
-	if err := w.engine.ReadGrad(slot, r.Bucket, k.bucket); err != nil {
-		return err
-	}
-	k.request = r
-	return nil
+	g.kept[g.next] = keptGrad{r, bucket}
+	g.next = (g.next + 1) % len(g.kept)
+	return bucket, nil
 }
 
 // conclude computes the last microbatch of a lease and measures the contribution.

@@ -19,7 +19,7 @@ type process struct {
 	cmd  *exec.Cmd
 	log  *log
 	done chan struct{} // closed when it has ended
-	code int           // then: its exit code; -1: a signal ended it
+	code int           // then: its exit code; -1: SIGKILL ended it
 
 	mu         sync.Mutex
 	killed     bool // SIGKILL was sent
@@ -77,7 +77,7 @@ func startWith(t testing.TB, dir, name string, cmd *exec.Cmd) *process {
 	}
 	go func() {
 		_ = cmd.Wait() // the code tells
-		p.code = cmd.ProcessState.ExitCode()
+		p.code = codeOf(cmd.ProcessState)
 		p.log.close()
 		close(p.done)
 	}()
@@ -86,6 +86,15 @@ func startWith(t testing.TB, dir, name string, cmd *exec.Cmd) *process {
 		<-p.done
 	})
 	return p
+}
+
+// codeOf is a process's exit code. One that SIGTERM finds before it listens to signals ends by it,
+// which is as good as the code that shells show for that.
+func codeOf(s *os.ProcessState) int {
+	if status, ok := s.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGTERM {
+		return 128 + int(syscall.SIGTERM)
+	}
+	return s.ExitCode()
 }
 
 // signal sends a signal, unless the process has ended, and remembers those that explain an end.
