@@ -48,6 +48,15 @@ func open(m *meter, c model.Config, windows int) (*cpuengine.Engine, model.Batch
 	if err != nil {
 		return nil, model.Batch{}, err
 	}
+	b, err := draw(e, c, windows)
+	if err != nil {
+		return nil, model.Batch{}, errors.Join(err, e.Close())
+	}
+	return e, b, nil
+}
+
+// draw gives an engine weights, the same every time, and returns a batch for it.
+func draw(e model.Engine, c model.Config, windows int) (model.Batch, error) {
 	r := rand.New(rand.NewPCG(1, 2))
 	layout := model.NewLayout(c)
 	w, zero := make([]float32, model.BucketSize), make([]float32, model.BucketSize)
@@ -57,14 +66,14 @@ func open(m *meter, c model.Config, windows int) (*cpuengine.Engine, model.Batch
 			w[k] = weightSpan * (r.Float32() - 0.5)
 		}
 		if err := e.Load(i, w[:hi-lo], zero[:hi-lo], zero[:hi-lo]); err != nil {
-			return nil, model.Batch{}, errors.Join(err, e.Close())
+			return model.Batch{}, err
 		}
 	}
 	b := model.Batch{Windows: windows, T: c.Context, Tokens: make([]uint32, windows*(c.Context+1))}
 	for i := range b.Tokens {
 		b.Tokens[i] = uint32(r.IntN(c.Vocab))
 	}
-	return e, b, nil
+	return b, nil
 }
 
 // trainer makes steps of one microbatch, always the same.

@@ -28,6 +28,7 @@ fails the run with exit code 1: something else was using the processor, and the 
 would mean nothing.`,
 		Example: `  andrea bench --variant 12m
   andrea bench --variant 12m --path avx2
+  andrea bench gpu --variant 120m
   andrea bench --json | jq '."train.12m.fp32.w4.share"'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return measure(c.Context(), o, options, asJSON) },
@@ -36,6 +37,7 @@ would mean nothing.`,
 	flags.StringSliceVar(&options.Variants, "variant", nil, "measure only this variant; can be repeated")
 	flags.StringVar(&options.Path, "path", "", "instruction set, such as avx2 or portable (default: the fastest of this machine)")
 	flags.BoolVar(&asJSON, "json", false, "print the numbers as one JSON object with keys such as train.12m.fp32.w4.share")
+	c.AddCommand(benchGPUCommand(o))
 	return c
 }
 

@@ -235,6 +235,9 @@ func TestComponentsDoWhatTheySay(t *testing.T) {
 	if c := Object(worker.containers()[0]); c.find("resources", "limits", gpuResource) != "1" || !strings.HasPrefix(text(c["image"]), "andrea-cuda:") {
 		t.Errorf("the worker has no GPU: %v", c)
 	}
+	if got := argument(Object(worker.containers()[0]), "--engine"); got != "cuda" {
+		t.Errorf("the worker computes on %s", got)
+	}
 	var keys []string
 	for _, toleration := range maps(worker.podSpec()["tolerations"]) {
 		keys = append(keys, text(toleration["key"]))

@@ -105,6 +105,9 @@ func (b builder) platform(architecture string) (image.Platform, error) {
 	return p, err
 }
 
+// driverBuild makes what a build with CUDA needs, and runs it.
+const driverBuild = "cudaengine/internal/driver/build.sh"
+
 // program compiles the program; nothing of the machine or the checkout gets into it.
 func (b builder) program(architecture string) ([]byte, error) {
 	scratch, err := os.MkdirTemp("", "andrea-image-")
@@ -113,12 +116,12 @@ func (b builder) program(architecture string) ([]byte, error) {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	path := filepath.Join(scratch, "andrea")
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path}
-	cgo := "CGO_ENABLED=0"
-	if b.cuda {
-		args, cgo = append(args, "-tags=cuda,netgo,osusergo"), "CGO_ENABLED=1"
+	command, cgo, tags := []string{"go"}, "CGO_ENABLED=0", ""
+	if b.cuda { // names are resolved by Go's own code, or the C library would load more libraries for it
+		command, cgo, tags = []string{driverBuild, "go"}, "CGO_ENABLED=1", "cuda,netgo,osusergo"
 	}
-	c := exec.Command("go", append(args, "./cmd/andrea")...)
+	command = append(command, "build", "-tags="+tags, "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "./cmd/andrea")
+	c := exec.Command(command[0], command[1:]...)
 	c.Env = append(os.Environ(), "GOFLAGS=", "GOOS=linux", "GOARCH="+architecture, "GOAMD64=v1", "GOARM64=v8.0", cgo)
 	if text, err := c.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w: %s", err, text)

@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,11 +62,7 @@ func (u *user) startControl() {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	u.t.Cleanup(func() {
-		if err := control.Stop(); err != nil {
-			u.t.Error(err)
-		}
-	})
+	u.t.Cleanup(control.Stop)
 	u.kubeconfig, u.kubectl = control.Kubeconfig, control.Kubectl
 	if err := os.Symlink(control.Kubectl, filepath.Join(u.bin, "kubectl")); err != nil {
 		u.t.Fatal(err)
@@ -119,27 +113,39 @@ func (u user) namespace(name string) {
 	u.t.Helper()
 	u.kube(fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"labels":{"pod-security.kubernetes.io/enforce":"restricted","pod-security.kubernetes.io/warn":"restricted"}}}`, name),
 		"apply", "--server-side", "-f", "-")
-	u.t.Cleanup(func() { u.run("", u.kubectl, "delete", "namespace", name, "--wait=false") })
 }
 
-// versions are the resource versions of all objects of a namespace: an object that is written gets another one.
-func (u user) versions(namespace string) map[string]string {
+// contents are all objects of a namespace, with who set which field when. Their resource versions are left out: the API
+// server stores a claim once more, with the same content, when it is applied for the second time.
+func (u user) contents(namespace string) map[string]string {
 	u.t.Helper()
-	out := u.kube("", "get", "job,deployment,service,configmap,secret,serviceaccount,networkpolicy,poddisruptionbudget,persistentvolumeclaim", "-n", namespace, "-o", "json")
-	var list struct {
-		Items []struct {
-			Kind     string
-			Metadata struct{ Name, ResourceVersion string }
-		}
-	}
+	out := u.kube("", "get", "job,deployment,service,configmap,secret,serviceaccount,networkpolicy,poddisruptionbudget,persistentvolumeclaim",
+		"-n", namespace, "-o", "json", "--show-managed-fields")
+	var list struct{ Items []map[string]any }
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		u.t.Fatal(err)
 	}
-	versions := map[string]string{}
+	contents := map[string]string{}
 	for _, o := range list.Items {
-		versions[o.Kind+" "+o.Metadata.Name] = o.Metadata.ResourceVersion
+		metadata, _ := o["metadata"].(map[string]any)
+		delete(metadata, "resourceVersion")
+		contents[fmt.Sprint(o["kind"], " ", metadata["name"])] = fmt.Sprint(o)
 	}
-	return versions
+	return contents
+}
+
+// unchanged fails when the objects of a namespace are not as before.
+func (u user) unchanged(namespace, after string, before map[string]string) {
+	u.t.Helper()
+	now := u.contents(namespace)
+	for name, content := range now {
+		if before[name] != content {
+			u.t.Errorf("%s has changed %s from\n%s\nto\n%s", after, name, before[name], content)
+		}
+	}
+	if len(now) != len(before) {
+		u.t.Errorf("%s has left %d objects, of %d", after, len(now), len(before))
+	}
 }
 
 func folders(t *testing.T, dir string) (names []string) {
@@ -169,14 +175,12 @@ func testOverlays(t *testing.T, u user) {
 				apply = append(apply, "-n", namespace)
 			}
 			u.kube("", apply...)
-			before := u.versions(namespace)
+			before := u.contents(namespace)
 			if len(before) < 8 {
 				t.Errorf("only %d objects were made: %v", len(before), before)
 			}
 			u.kube("", apply...)
-			if after := u.versions(namespace); !maps.Equal(before, after) {
-				t.Errorf("applying again has changed something: %v, before %v", after, before)
-			}
+			u.unchanged(namespace, "applying again", before)
 			u.podsAreLetIn(namespace)
 		})
 	}
@@ -239,14 +243,12 @@ func testSubmit(t *testing.T, u user) {
 	u.namespace(namespace)
 	submit := []string{"submit", "--name", "run7", "-n", namespace}
 	u.andrea(0, submit...)
-	before := u.versions(namespace)
-	if !slices.Contains(slices.Collect(maps.Keys(before)), "Secret run7-server") {
-		t.Errorf("it has no Secrets: %v", before)
+	before := u.contents(namespace)
+	if before["Secret run7-server"] == "" {
+		t.Error("it has no Secrets")
 	}
 	u.andrea(0, submit...)
-	if after := u.versions(namespace); !maps.Equal(before, after) {
-		t.Errorf("submitting again has changed something: %v, before %v", after, before)
-	}
+	u.unchanged(namespace, "submitting again", before)
 	job := filepath.Join(u.bin, "job.yaml")
 	if err := os.WriteFile(job, []byte("steps: 70\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -257,9 +259,7 @@ func testSubmit(t *testing.T, u user) {
 	if r := u.andrea(2, append(submit, "--image", "andrea:v99")...); !strings.Contains(r.stderr, "choose another --name") {
 		t.Errorf("another image: %s", r.stderr)
 	}
-	if after := u.versions(namespace); !maps.Equal(before, after) {
-		t.Errorf("what was refused has changed something: %v, before %v", after, before)
-	}
+	u.unchanged(namespace, "what was refused", before)
 	u.scaled(namespace)
 }
 

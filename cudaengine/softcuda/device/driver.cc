@@ -85,14 +85,17 @@ bool entry_of(const std::string &image, const std::string &name) {
   return false;
 }
 
+// devices is how many devices the driver lists. They are one and the same, so that a process should open one.
+int devices() { return atoi(option("SOFTCUDA_DEVICES", "1").c_str()); }
+
 }  // namespace
 
 // Devices and the context.
 
-API cuInit(unsigned) { return option("SOFTCUDA_DEVICES", "1") == "0" ? no_device : success; }
+API cuInit(unsigned) { return devices() == 0 ? no_device : success; }
 API cuDriverGetVersion(int *v) { *v = 13000; return success; }
-API cuDeviceGetCount(int *n) { *n = 1; return success; }
-API cuDeviceGet(int *d, int i) { *d = 0; return i ? invalid_device : success; }
+API cuDeviceGetCount(int *n) { *n = devices(); return success; }
+API cuDeviceGet(int *d, int i) { *d = i; return i >= 0 && i < devices() ? success : invalid_device; }
 API cuDeviceGetName(char *s, int n, int) { snprintf(s, static_cast<size_t>(n), "software CUDA device"); return success; }
 API cuDeviceTotalMem_v2(size_t *n, int) { *n = device.capacity(); return success; }
 

@@ -24,6 +24,7 @@ type Control struct {
 	dir        string
 	token      string
 	processes  []*exec.Cmd
+	ended      chan string // the name of a process that has ended
 }
 
 const (
@@ -34,7 +35,7 @@ const (
 
 // StartControl starts a control plane with its files in a folder, and waits until it is ready.
 func StartControl(ctx context.Context, tools Tools, dir string) (*Control, error) {
-	c := &Control{dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), Kubectl: tools.Path(Kubectl)}
+	c := &Control{dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), Kubectl: tools.Path(Kubectl), ended: make(chan string, 2)}
 	err := c.writeFiles()
 	if err == nil {
 		err = c.start(tools.Path(Etcd), "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=error",
@@ -43,7 +44,7 @@ func StartControl(ctx context.Context, tools Tools, dir string) (*Control, error
 	}
 	if err == nil {
 		key := filepath.Join(dir, "accounts.key")
-		err = c.start(tools.Path(APIServer), "--etcd-servers="+etcdURL, "--bind-address=127.0.0.1", "--secure-port=6443",
+		err = c.start(tools.Path(APIServer), "--etcd-servers="+etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=6443",
 			"--cert-dir="+filepath.Join(dir, "certificates"), "--token-auth-file="+filepath.Join(dir, "tokens.csv"), "--authorization-mode=Node,RBAC",
 			"--service-account-key-file="+key, "--service-account-signing-key-file="+key, "--service-account-issuer=https://kubernetes.default.svc",
 			"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none")
@@ -52,7 +53,8 @@ func StartControl(ctx context.Context, tools Tools, dir string) (*Control, error
 		err = c.await(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), c.Stop())
+		c.Stop()
+		return nil, fmt.Errorf("starting the control plane: %w", err)
 	}
 	return c, nil
 }
@@ -95,6 +97,10 @@ func (c *Control) start(program string, args ...string) error {
 		return err
 	}
 	c.processes = append(c.processes, p)
+	go func() {
+		_ = p.Wait() // its log says why
+		c.ended <- filepath.Base(program)
+	}()
 	return nil
 }
 
@@ -118,6 +124,9 @@ func (c *Control) await(ctx context.Context) error {
 			}
 		}
 		select {
+		case name := <-c.ended:
+			c.ended <- name
+			return fmt.Errorf("%s has ended\n%s", name, c.logs())
 		case <-ctx.Done():
 			return fmt.Errorf("it is not ready: %w\n%s", ctx.Err(), c.logs())
 		case <-ticker.C:
@@ -141,12 +150,12 @@ func (c *Control) logs() string {
 }
 
 // Stop ends the processes.
-func (c *Control) Stop() error {
-	var errs []error
-	for i := len(c.processes) - 1; i >= 0; i-- {
-		errs = append(errs, c.processes[i].Process.Kill())
-		_ = c.processes[i].Wait() // it was killed
+func (c *Control) Stop() {
+	for _, p := range c.processes {
+		_ = p.Process.Kill() // it may have ended
+	}
+	for range c.processes {
+		<-c.ended
 	}
 	c.processes = nil
-	return errors.Join(errs...)
 }

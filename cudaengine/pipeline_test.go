@@ -1,0 +1,182 @@
+//go:build cuda && cgo && linux
+
+package cudaengine
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// cluster is a folder in which the whole program, built with CUDA, trains on GPUs.
+type cluster struct {
+	t      *testing.T
+	dir    string
+	binary string
+}
+
+func newCluster(t *testing.T) cluster {
+	if testing.Short() {
+		t.Skip("short runs do not link the whole program")
+	}
+	softwareOnly(t)
+	p := cluster{t: t, dir: t.TempDir()}
+	p.binary = filepath.Join(p.dir, "andrea")
+	if out, err := exec.Command("go", "build", "-tags", "cuda", "-o", p.binary, "andrea/cmd/andrea").CombinedOutput(); err != nil {
+		t.Fatalf("building the program: %v\n%s", err, out)
+	}
+	var text strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&text, "Line %d says %d and %d.\n", i, i*7%11, i*i%13)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "text"), []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// command is one command of the program on a machine with two GPUs.
+func (p cluster) command(args ...string) *exec.Cmd {
+	c := exec.Command(p.binary, args...)
+	c.Dir = p.dir
+	c.Env = append(os.Environ(), "SOFTCUDA_DEVICES=2", "GOMAXPROCS=2")
+	return c
+}
+
+// run runs a command to its end, which must be good.
+func (p cluster) run(args ...string) (stdout string) {
+	p.t.Helper()
+	c := p.command(args...)
+	var out, log bytes.Buffer
+	c.Stdout, c.Stderr = &out, &log
+	if err := c.Run(); err != nil {
+		p.t.Fatalf("andrea %v: %v\n%s%s", args, err, out.String(), log.String())
+	}
+	return out.String()
+}
+
+const pipelineSteps = 12
+
+// trainCommand is the command of a small run that has a folder of its own.
+func trainCommand(run, precision string, more ...string) []string {
+	args := []string{"train", "--text", "text", "--tokenizer", "bytes", "--run", run, "--steps", fmt.Sprint(pipelineSteps), "--json"}
+	for _, set := range []string{
+		"precision=" + precision, "model.d_model=64", "model.n_head=2", "model.n_layer=1", "model.context=16",
+		"batch.tokens_per_step=128", "batch.lanes=4", "batch.microbatch=2", "checkpoint.every=4", "eval.every=6", "eval.windows=3", "data.validation=0.05",
+	} {
+		args = append(args, "--set", set)
+	}
+	return append(args, more...)
+}
+
+// sum is the digest of what a finished run has learnt, weights and moments.
+func (p cluster) sum(run string) string {
+	p.t.Helper()
+	hash := sha256.New()
+	for _, name := range []string{"model.safetensors", "optimizer.safetensors"} {
+		data, err := os.ReadFile(filepath.Join(p.dir, run, "checkpoints", fmt.Sprintf("step-%08d", pipelineSteps), name))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		hash.Write(data)
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil))
+}
+
+// logged is the log of one process of a run.
+func (p cluster) logged(run, process string) string {
+	p.t.Helper()
+	data, err := os.ReadFile(filepath.Join(p.dir, run, "logs", process+".jsonl"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// The whole program trains on GPUs.
+func TestPipeline(t *testing.T) {
+	p := newCluster(t)
+	for _, precision := range precisions {
+		t.Run(precision, func(t *testing.T) { p.on(t).oneHash(precision) })
+	}
+	t.Run("replay", func(t *testing.T) { p.on(t).run("replay", "bf16-pair", "--from", "1") })
+	t.Run("too few GPUs", func(t *testing.T) { p.on(t).tooFew() })
+}
+
+// on is the cluster for a subtest.
+func (p cluster) on(t *testing.T) cluster {
+	p.t = t
+	return p
+}
+
+// oneHash shows that whoever computes, and however often a run is killed, it ends in one state.
+func (p cluster) oneHash(precision string) {
+	alone := precision + "-alone"
+	p.run(trainCommand(alone, precision)...) // by auto, since there is a GPU
+	want := p.sum(alone)
+	first, _, _ := strings.Cut(p.logged(alone, "local"), "\n")
+	for _, say := range []string{"computing on", "cuda-software_cuda_device-" + precision, "compute capability", "MiB", "driver for CUDA"} {
+		if !strings.Contains(first, say) {
+			p.t.Errorf("the worker's first line lacks %q: %s", say, first)
+		}
+	}
+
+	pair := precision + "-pair"
+	p.run(trainCommand(pair, precision, "--engine", "cuda", "--workers", "2")...)
+	if got := p.sum(pair); got != want {
+		p.t.Errorf("two workers end in %s, one in %s", got, want)
+	}
+	for device, process := range []string{"worker-1", "worker-2"} {
+		if log := p.logged(pair, process); !strings.Contains(log, fmt.Sprintf("(device %d,", device)) {
+			p.t.Errorf("%s does not compute on device %d:\n%s", process, device, log)
+		}
+	}
+
+	killed := precision + "-killed"
+	p.kill(6, trainCommand(killed, precision, "--engine", "cuda"))
+	p.run("resume", killed)
+	if got := p.sum(killed); got != want {
+		p.t.Errorf("killed and resumed it ends in %s, uninterrupted in %s", got, want)
+	}
+}
+
+// kill runs a command and kills it when it has told of a step.
+func (p cluster) kill(step int, args []string) {
+	p.t.Helper()
+	c := p.command(args...)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), fmt.Sprintf(`"step":%d,`, step)) {
+	}
+	if err := c.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	if err := c.Wait(); err == nil {
+		p.t.Fatal("the run ended before it was killed")
+	}
+}
+
+// tooFew shows that more workers than GPUs are refused before anything is made.
+func (p cluster) tooFew() {
+	out, err := p.command(trainCommand("three", FP32, "--engine", "cuda", "--workers", "3")...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--workers is 3") || !strings.Contains(string(out), "this machine has 2") {
+		p.t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "three")); err == nil {
+		p.t.Error("a run was created")
+	}
+}
