@@ -34,9 +34,9 @@ type DeviceReport struct {
 	Rate          float64   `json:"tokens_per_second"`          // median
 	Rates         []float64 `json:"tokens_per_second_measured"` // in order
 	Steps         int       `json:"steps"`                      // measured
-	Started       time.Time `json:"started"`                    // of the first measurement
-	Ended         time.Time `json:"ended"`                      // of the last one
-	WarmUpSeconds float64   `json:"warm_up_seconds"`            // from opening to the first measurement
+	Started       float64   `json:"started_unix"`               // the measurements, in seconds since 1970
+	Ended         float64   `json:"ended_unix"`
+	WarmUpSeconds float64   `json:"warm_up_seconds"` // from opening to the first measurement
 	// Digest is that of the state after digestSteps steps from a fixed one. It is the same every time.
 	Digest string `json:"digest"`
 }
@@ -75,8 +75,7 @@ func Device(ctx context.Context, o DeviceOptions) (r DeviceReport, err error) {
 		}
 		r.Digest = digest.String()
 	}
-	r.Started = time.Now()
-	r.WarmUpSeconds = r.Started.Sub(begin).Seconds()
+	r.Started, r.WarmUpSeconds = unixSeconds(time.Now()), time.Since(begin).Seconds()
 	for range o.Measurements {
 		steps, start := 0, time.Now()
 		for steps == 0 || time.Since(start) < o.Each {
@@ -85,13 +84,15 @@ func Device(ctx context.Context, o DeviceOptions) (r DeviceReport, err error) {
 			}
 			steps++
 		}
-		r.Ended = time.Now()
-		r.Rates = append(r.Rates, float64(steps*r.Tokens)/r.Ended.Sub(start).Seconds())
+		r.Rates = append(r.Rates, float64(steps*r.Tokens)/time.Since(start).Seconds())
 		r.Steps += steps
 	}
+	r.Ended = unixSeconds(time.Now())
 	r.Rate = median(append([]float64{}, r.Rates...))
 	return r, nil
 }
+
+func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 // deviceStep is one optimizer update as a run of one lane makes it.
 func deviceStep(ctx context.Context, e model.Engine, b model.Batch, microbatches, buckets int) (model.Digest, error) {
