@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // cluster is a folder in which the whole program, built with CUDA, trains on GPUs.
@@ -105,6 +107,7 @@ func TestPipeline(t *testing.T) {
 	for _, precision := range precisions {
 		t.Run(precision, func(t *testing.T) { p.on(t).oneHash(precision) })
 	}
+	t.Run("failing GPU", func(t *testing.T) { p.on(t).failing("bf16-alone") })
 	t.Run("replay", func(t *testing.T) { p.on(t).run("replay", "bf16-pair", "--from", "1") })
 	t.Run("too few GPUs", func(t *testing.T) { p.on(t).tooFew() })
 }
@@ -144,6 +147,68 @@ func (p cluster) oneHash(precision string) {
 	if got := p.sum(killed); got != want {
 		p.t.Errorf("killed and resumed it ends in %s, uninterrupted in %s", got, want)
 	}
+}
+
+// failing shows that a worker whose GPU fails ends and says so, and that the run, which another life of it may join, ends
+// in the state of the run that nothing happened to.
+func (p cluster) failing(like string) {
+	tokens, err := filepath.Glob(filepath.Join(p.dir, "tokens", "*", "dataset.json"))
+	if err != nil || len(tokens) != 1 {
+		p.t.Fatalf("datasets %v, %v", tokens, err)
+	}
+	var log bytes.Buffer
+	coordinator := p.command("coordinator", "--job", filepath.Join(like, "job.yaml"), "--run", "failing", "--data", filepath.Dir(tokens[0]), "--set", "name=failing", "--workers", "2", "--json")
+	coordinator.Stderr = &log
+	shown, err := coordinator.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := coordinator.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	defer coordinator.Process.Kill()
+	credentials := filepath.Join(p.dir, "failing", "worker.json")
+	worker := func(fail string) *exec.Cmd {
+		c := p.command("worker", "--creds", credentials, "--engine", "cuda")
+		c.Env = append(c.Env, "SOFTCUDA_FAIL="+fail)
+		return c
+	}
+	for !exists(credentials) { // the coordinator writes it before it waits for workers
+		if coordinator.Process.Signal(syscall.Signal(0)) != nil {
+			p.t.Fatalf("the coordinator has ended:\n%s", log.String())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	healthy := worker("")
+	if err := healthy.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	defer healthy.Process.Kill()
+	if out, err := worker("cuLaunchKernel:60:719").CombinedOutput(); err == nil || !strings.Contains(string(out), "CUDA error 719") {
+		p.t.Errorf("a worker whose GPU fails: %v\n%s", err, out)
+	}
+	again := worker("")
+	if err := again.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	defer again.Process.Kill() // the run may end before it has joined
+	lines := bufio.NewScanner(shown)
+	for lines.Scan() {
+	}
+	if err := coordinator.Wait(); err != nil {
+		p.t.Fatalf("the coordinator: %v\n%s", err, log.String())
+	}
+	if err := healthy.Wait(); err != nil {
+		p.t.Errorf("the worker whose GPU did not fail: %v", err)
+	}
+	if got, want := p.sum("failing"), p.sum(like); got != want {
+		p.t.Errorf("with a failing GPU it ends in %s, without in %s", got, want)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // kill runs a command and kills it when it has told of a step.

@@ -133,3 +133,25 @@ func TestAnotherEngineClass(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A coordinator whose workers are elsewhere needs no engine for its job.
+func TestACoordinatorComputesNothing(t *testing.T) {
+	engine, err := launch.CPU("", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys, spec := memory(t)
+	spec.Engine, spec.Precision = "cuda", model.BF16
+	env := launch.Environment{FS: fsys, Engine: engine, Version: "test", Notify: func(pipeline.Notice) {}}
+	if _, err := launch.Create(env, killRun, spec); err == nil || !strings.Contains(err.Error(), "bf16") {
+		t.Errorf("with a worker here: %v", err)
+	}
+	env.Crew = launch.Crew{Workers: 1, Elsewhere: true}
+	run, err := launch.Create(env, killRun, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Close(); err != nil {
+		t.Error(err)
+	}
+}
