@@ -1,6 +1,7 @@
 #!/bin/sh
-# check.sh - checks of the CUDA engine that need no GPU: its tests on the software device; then the launches of a step,
-# recorded, under the address and the thread sanitizer and in other orders. Needs gcc, clang++-19 and its runtime
+# check.sh [quick] - checks of the CUDA engine that need no GPU: its tests on the software device; then the launches of
+# a step, recorded, under the address and the thread sanitizer and in other orders. quick runs the short tests and one
+# whole training in the pipeline, and one order. Needs gcc, clang++-19 and its runtime
 # (libclang-rt-19-dev). OUT is kept between runs, for what has been compiled.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,8 +12,15 @@ cuda="$here/internal/driver/build.sh"
 device="$here/softcuda/build.sh"
 cd "$here/.."
 
-"$cuda" go vet -tags cuda ./cudaengine/...
-"$cuda" go test -tags cuda ./cudaengine/...
+"$cuda" go vet -tags cuda ./cudaengine/... ./launch ./cli ./cmd/...
+if [ "${1:-}" = quick ]; then
+  "$cuda" go test -short -tags cuda ./cudaengine/...
+  "$cuda" go test -count=1 -tags cuda -run Pipeline ./cudaengine
+  orders=rand:1
+else
+  "$cuda" go test -tags cuda ./cudaengine/...
+  orders="rev rand:1 rand:2"
+fi
 
 for mode in plain asan tsan; do "$device" "$out/$mode" "$mode"; done
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0
@@ -33,7 +41,7 @@ clean() {
 
 SOFTCUDA_RECORD=$scratch ANDREA_CUDA_LIBRARY=$out/plain/libcuda.so.1 "$cuda" \
   go test -short -count=1 -tags cuda -run 'Modes|Sums|Inference|TestSuite/digests' ./cudaengine
-for order in rev rand:1 rand:2; do SOFTCUDA_ORDER=$order SOFTCUDA_CP=early clean "in order $order" plain; done
+for order in $orders; do SOFTCUDA_ORDER=$order SOFTCUDA_CP=early clean "in order $order" plain; done
 clean "under the address sanitizer" asan
 SOFTCUDA_CP=early clean "under the thread sanitizer" tsan
 
