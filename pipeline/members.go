@@ -297,7 +297,11 @@ func (m *member) loads(step int64) bool {
 // joined takes in a member that holds the state. One that is too late for the step that
 // is being decided is welcomed again after it.
 func (c *Coordinator) joined(m *member, msg Joined) []CoordinatorEffect {
-	if m.joined || m.unanswered == nil || c.phase > reducing {
+	if m.joined || m.unanswered == nil {
+		return nil
+	}
+	if c.phase > reducing {
+		m.still = 0 // it has got done what it was asked to
 		return nil
 	}
 	// State 0 has no digest before the first worker has computed it from the seed.

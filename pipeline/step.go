@@ -18,7 +18,9 @@ func (c *Coordinator) compute() []CoordinatorEffect {
 	if stay := workers.staying(); len(stay) > 0 {
 		workers = stay
 	}
-	c.shares = c.divided(workers)
+	if c.shares = c.divided(workers); c.whole == c.step+1 {
+		c.shares = []*share{{span: span{0, c.plan.Spec.Batch.Lanes}, opinions: 2}}
+	}
 	effects = append(effects, c.assign()...)
 	return append(effects, c.admit()...)
 }
@@ -147,8 +149,9 @@ func (c *Coordinator) give(s *share, m *member) CoordinatorEffect {
 
 // stuck does what is left when all are idle and some shares are not settled. Lanes for
 // which nobody has room make the step begin again. What wants another opinion waits for
-// joiners that could give it; without one it counts, and a difference that nobody can
-// decide ends the run.
+// joiners that could give it; without one it counts, unless it is not finite and only room is
+// lacking: then two compute the step as one lease. A difference that nobody can decide ends the
+// run.
 func (c *Coordinator) stuck() []CoordinatorEffect {
 	loading := len(c.members.holding()) < len(c.members)
 	for _, s := range c.shares {
@@ -158,6 +161,9 @@ func (c *Coordinator) stuck() []CoordinatorEffect {
 			return c.compute()
 		case loading:
 			return nil
+		case c.unconfirmed(s):
+			c.whole = c.step + 1
+			return c.compute()
 		case s.agree():
 			s.settled = true
 		default:
@@ -165,6 +171,14 @@ func (c *Coordinator) stuck() []CoordinatorEffect {
 		}
 	}
 	return c.allIn()
+}
+
+// unconfirmed reports that a share with a part in what is not finite has one answer, and that
+// others could compute it if they had room. Every member has room for the whole tree, when it has
+// forgotten what it holds of it.
+func (c *Coordinator) unconfirmed(s *share) bool {
+	suspect := c.doubted == c.step+1 || !s.answers[0].finite()
+	return suspect && len(s.answers) == 1 && c.whole != c.step+1 && len(c.members.holding()) > 1
 }
 
 // answer takes a finished lease.

@@ -9,7 +9,7 @@ import (
 
 // pull fetches the contributions one after the other, and sums them.
 func (c *coordinator) pull(e *pipeline.Reduce, i int, parts [][]float32) {
-	c.w.clock.after(c.w.chance.between(5, 50), func() {
+	c.w.clock.after(c.w.network.transfer(), func() {
 		if !c.alive {
 			return
 		}
@@ -42,11 +42,16 @@ func (c *coordinator) pull(e *pipeline.Reduce, i int, parts [][]float32) {
 }
 
 // late tells of a reduction that was taken back, as it may happen: that it failed for some
-// worker's sake, or that it succeeded, when the step has long been another.
+// worker's sake, or that it succeeded, when the step has long been another. It does so while
+// the next one is under way, or at any time.
 func (c *coordinator) late(e *pipeline.Reduce) {
 	r := pipeline.Reduced{Step: e.Step, Attempt: e.Attempt, Err: errTakenBack, Worker: e.Contributions[0].Worker}
 	if c.w.chance.below(2) == 0 {
 		r = pipeline.Reduced{Step: e.Step, Attempt: e.Attempt, RootDigest: c.w.job.want.step(e.Step).root, SumSquares: make([]pipeline.Float, c.w.job.device.buckets)}
+	}
+	if c.w.chance.below(2) == 0 {
+		c.overdue = &r
+		return
 	}
 	c.later(c.w.chance.between(1, 2*tick), r)
 }
@@ -71,6 +76,9 @@ func (c *coordinator) contribution(step int64, from pipeline.Contribution) ([]fl
 			return nil, errWrong
 		}
 		return grad, nil
+	}
+	if k.steady && k.machine.Membership().Generation == c.generation {
+		c.w.failf("coordinator %d pulls lanes [%d, %d) of step %d from %s, which has it no more", c.generation, from.Lo, from.Hi, step, k.id)
 	}
 	return nil, transferError{"the worker has it no more"}
 }
@@ -104,9 +112,16 @@ func (c *coordinator) copy(e *pipeline.WriteCheckpoint, bucket int, s saved) {
 			return
 		}
 		k := c.w.worker(e.Worker)
-		if c.failing(&c.flaws.copy) || !c.w.network.reaches(k, c) || k.incarnation() != e.Incarnation || k.snapped != e.Step {
+		if !c.w.network.reaches(k, c) || k.incarnation() != e.Incarnation || k.snapped != e.Step {
 			c.written(e, errCopy, true)
 			return
+		}
+		if c.failing(&c.flaws.copy) {
+			if c.w.chance.below(2) == 0 {
+				c.written(e, errCopy, true)
+				return
+			}
+			flip(&k.snapshot.state[0][0], c.w.chance) // it cannot be read again
 		}
 		if s[0] == nil {
 			for i := range s {

@@ -18,9 +18,14 @@ type coordinator struct {
 	intents map[int64]pipeline.Intent // durable ones
 
 	root      root
-	reduction *pipeline.Reduce // under way; nil: none
+	reduction *pipeline.Reduce  // under way; nil: none
+	overdue   *pipeline.Reduced // the result of one that was taken back, to be told during the next
 	writing   *pipeline.WriteCheckpoint
 	outcome   *pipeline.Outcome
+	outside   map[pipeline.WorkerID]claim // what those say that are not welcomed
+	holders   map[pipeline.WorkerID]bool  // members with the state
+	step      int64                       // last confirmed
+	alone     int64                       // newest step in which there were fewer than two, at some time
 	flaws     coordinatorFlaws
 }
 
@@ -42,7 +47,8 @@ type coordinatorFlaws struct {
 // startCoordinator starts the process on the disk, under the next generation.
 func (w *world) startCoordinator() {
 	w.disk.claims++
-	c := &coordinator{w: w, generation: w.disk.claims, alive: true, fuse: -1, intents: map[int64]pipeline.Intent{}}
+	c := &coordinator{w: w, generation: w.disk.claims, alive: true, fuse: -1, intents: map[int64]pipeline.Intent{},
+		outside: map[pipeline.WorkerID]claim{}, holders: map[pipeline.WorkerID]bool{}}
 	journal, err := w.disk.reopen()
 	if err != nil {
 		w.failf("the journal cannot be read after a crash: %v", err)
@@ -57,6 +63,7 @@ func (w *world) startCoordinator() {
 	}
 	if step, s := w.disk.newest(journal); step >= 0 {
 		start.Step, start.Digest, start.Checkpoint = step, s.digest, true
+		c.step = step
 	}
 	w.tracef("coordinator %d begins: checkpoint %d (%v), %d steps in the journal", c.generation, start.Step, start.Checkpoint, journal.Last())
 	c.machine = pipeline.NewCoordinator(w.job.plan, start)
@@ -161,6 +168,10 @@ func (c *coordinator) do(effect pipeline.CoordinatorEffect) {
 	case pipeline.Reduce:
 		c.w.judgeReduce(c, e)
 		c.reduction = &e
+		if r := c.overdue; r != nil {
+			c.overdue = nil
+			c.later(c.w.chance.between(1, 5), *r)
+		}
 		c.pull(&e, 0, make([][]float32, len(e.Contributions)))
 	case pipeline.CancelReduce:
 		c.reduction = nil
@@ -235,6 +246,8 @@ func (c *coordinator) writeCommit(e pipeline.WriteCommit) {
 		c.w.failf("the record of step %d is written out of turn: %v", e.Record.Step, err)
 	}
 	c.w.judgeCommit(c, e.Record)
+	c.step = e.Record.Step
+	c.count()
 	if c.failing(&c.flaws.journal) {
 		c.later(1, pipeline.DiskFailed{Err: errDisk})
 		return
@@ -246,12 +259,25 @@ func (c *coordinator) announce(n pipeline.Notice) {
 	switch n := n.(type) {
 	case pipeline.StepDone:
 		c.w.judgeCommit(c, n.Record)
+		c.step = n.Record.Step
+	case pipeline.WorkerJoined:
+		c.holders[n.Worker] = true
 	case pipeline.StateChosen:
 		c.w.judgeChosen(c, n)
+		c.step = n.Step
 	case pipeline.WorkerLeft:
 		c.w.judgeLeft(c, n)
+		delete(c.holders, n.Worker)
 	}
+	c.count()
 	c.w.tracef("coordinator %d: %T %+v", c.generation, n, n)
+}
+
+// count notes when there is nobody to give a second opinion in the step in flight.
+func (c *coordinator) count() {
+	if len(c.holders) < 2 {
+		c.alone = c.step + 1
+	}
 }
 
 // close takes the outcome; the supervisor decides whether the run goes on.

@@ -99,8 +99,8 @@ func drawFault(c *chance) fault {
 }
 
 // drawFlaw chooses what goes wrong with a worker's bits; faults: nothing. A wrong gradient is
-// found only where a second worker computes it, and a loss that is no number only where
-// there is one to compute it again.
+// found only where a second worker computes it, else it is never answered for, and a loss that is
+// no number only where there is one to compute it again.
 func (w *world) drawFlaw(c *chance) fault {
 	switch audited, many := w.job.plan.Spec.Audit == 1, len(w.workers) >= 4; {
 	case !many && c.below(8) > 0:
@@ -108,5 +108,5 @@ func (w *world) drawFlaw(c *chance) fault {
 	case audited:
 		return pick(c, damageState, spoilGradient, spoilGradient, wrongGradient, wrongGradient, wrongGradient, nonFinite)
 	}
-	return pick(c, damageState, damageState, spoilGradient, spoilGradient, spoilGradient, nonFinite)
+	return pick(c, damageState, damageState, spoilGradient, spoilGradient, spoilGradient, nonFinite, wrongGradient)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"andrea/model"
 	"andrea/pipeline"
 )
 
@@ -39,13 +40,26 @@ func newEvidence() evidence {
 	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}, tickets: map[seat]int64{}}
 }
 
+// claim is what a worker that waits outside says it holds.
+type claim struct {
+	holds  bool
+	step   int64
+	digest model.Digest
+	at     int64 // when it said so
+}
+
 // judgeHeard keeps what a worker says.
 func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
+	if gone, ok := e.(pipeline.WorkerLost); ok {
+		delete(c.outside, gone.Worker)
+	}
 	from, ok := e.(pipeline.FromWorker)
 	if !ok || from.Ticket != w.evidence.tickets[seat{c.generation, from.Worker}] {
 		return
 	}
 	switch m := from.Message.(type) {
+	case pipeline.Hello:
+		c.outside[from.Worker] = claim{m.Holds, m.Step, m.Digest, w.clock.now}
 	case pipeline.Answer:
 		key := opinionKey{c.generation, m.Step, m.Lo, m.Hi}
 		if w.evidence.opinions[key] == nil {
@@ -70,6 +84,8 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 	maps.DeleteFunc(w.evidence.applied, func(k appliedKey, _ int) bool { return mine(k.generation) })
 	maps.DeleteFunc(w.evidence.tickets, func(k seat, _ int64) bool { return mine(k.generation) })
 	maps.DeleteFunc(w.evidence.opinions, func(k opinionKey, _ map[pipeline.WorkerID]bool) bool { return mine(k.generation) })
+	w.judgeClaims(c, n.Step)
+	clear(c.outside) // some are welcomed, and the others say hello again
 	last := int64(len(c.journal.Steps))
 	if n.Step > last {
 		w.failf("coordinator %d goes on from state %d: its journal ends with intent %d", c.generation, n.Step, last)
@@ -90,11 +106,29 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 	}
 }
 
+// judgeClaims checks that no two workers that wait outside hold the chosen state with
+// different digests, unless its record tells which one is right.
+func (w *world) judgeClaims(c *coordinator, step int64) {
+	if r := c.journal.Step(step); r == nil || r.Commit != nil {
+		return
+	}
+	digests := map[model.Digest]bool{}
+	for _, o := range c.outside {
+		if o.holds && o.step == step && o.at > w.clock.now-8*tick { // it is remembered for longer
+			digests[o.digest] = true
+		}
+	}
+	if len(digests) > 1 {
+		w.failf("coordinator %d goes on from state %d, of which workers hold %d kinds", c.generation, step, len(digests))
+	}
+}
+
 // judgeSend checks what a coordinator orders.
 func (w *world) judgeSend(c *coordinator, e pipeline.Send) {
 	switch m := e.Message.(type) {
 	case pipeline.Welcome:
 		w.evidence.tickets[seat{c.generation, e.Worker}] = e.Ticket
+		delete(c.outside, e.Worker)
 	case pipeline.Commit:
 		if _, durable := c.intents[m.Step]; !durable {
 			w.failf("commit %d is sent and its intent is not durable", m.Step)
@@ -133,7 +167,7 @@ func (w *world) judgeIntent(c *coordinator, i pipeline.Intent) {
 			w.failf("the intent of step %d has lane %d twice or not at all", i.Step, next)
 		}
 		next = lease.Hi
-		w.judgeLease(c, i.Step, lease, want)
+		w.judgeLease(c, i, lease, want)
 	}
 	switch {
 	case next != w.job.plan.Spec.Batch.Lanes:
@@ -148,20 +182,22 @@ func (w *world) judgeIntent(c *coordinator, i pipeline.Intent) {
 }
 
 // judgeLease compares one contribution. A wrong one that no second worker computed cannot be
-// found by any protocol.
-func (w *world) judgeLease(c *coordinator, step int64, lease pipeline.LeaseRecord, want expected) {
+// found by any protocol, but one that is not finite calls for a second, where there is one.
+func (w *world) judgeLease(c *coordinator, i pipeline.Intent, lease pipeline.LeaseRecord, want expected) {
+	step, suspect := i.Step, !finite(i.GradNorm)
 	right := lease.GradDigest == want.nodes[[2]int{lease.Lo, lease.Hi}]
-	for i := range lease.LossSums {
-		lane := want.lanes[lease.Lo+i]
-		if lease.TokenDigests[i] != lane.TokenDigest {
-			w.failf("lane %d of step %d was not trained on its windows", lease.Lo+i, step)
+	for n, loss := range lease.LossSums {
+		lane := want.lanes[lease.Lo+n]
+		suspect = suspect || !finite(loss)
+		if lease.TokenDigests[n] != lane.TokenDigest {
+			w.failf("lane %d of step %d was not trained on its windows", lease.Lo+n, step)
 		}
-		right = right && same(lease.LossSums[i], float64(lane.LossSum))
+		right = right && same(loss, float64(lane.LossSum))
 	}
 	if right {
 		return
 	}
-	if opinions := w.evidence.opinions[opinionKey{c.generation, step, lease.Lo, lease.Hi}]; w.worker(pipeline.WorkerID(lease.Worker)).guilty && len(opinions) < 2 {
+	if opinions := w.evidence.opinions[opinionKey{c.generation, step, lease.Lo, lease.Hi}]; w.worker(pipeline.WorkerID(lease.Worker)).guilty && len(opinions) < 2 && (!suspect || c.alone == step) {
 		panic(excuse("a wrong contribution that nobody else computed"))
 	}
 	w.failf("lanes [%d, %d) of step %d, from %s, are wrong", lease.Lo, lease.Hi, step, lease.Worker)
@@ -228,13 +264,22 @@ func (w *world) judgeCheckpoint(step int64, s stored) {
 	}
 }
 
-// judgeLeft checks that nobody is expelled who did nothing wrong.
+// judgeLeft checks that nobody is expelled who did nothing wrong, that the coordinator leads
+// nobody into doing nothing, and that nobody is let go who takes the state along.
 func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
 	delete(w.evidence.tickets, seat{c.generation, n.Worker})
 	for key, opinions := range w.evidence.opinions {
 		if key.generation == c.generation {
 			delete(opinions, n.Worker) // its contributions went with it
 		}
+	}
+	if n.Reason == "left" && len(c.holders) == 1 && c.holders[n.Worker] && c == w.newest() {
+		if saved, _ := w.disk.newest(c.journal); saved < c.step {
+			w.failf("%s was the last to hold state %d and is let go: the newest checkpoint is of step %d", n.Worker, c.step, saved)
+		}
+	}
+	if k := w.worker(n.Worker); strings.Contains(n.Reason, "gets nothing done") && !k.uneasy && w.network.loss <= 0.01 && c == w.newest() {
+		w.failf("%s is lost and nothing kept it from work: %s", n.Worker, n.Reason)
 	}
 	if n.Expelled && !w.worker(n.Worker).guilty {
 		w.failf("%s is expelled and has done nothing: %s", n.Worker, n.Reason)
@@ -311,6 +356,8 @@ func (w *world) judgeEnd() {
 	}
 	w.judgeCheckpoint(step, s)
 }
+
+func finite(f pipeline.Float) bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
 
 // same reports that both have the same bits, or neither is a number.
 func same(f pipeline.Float, want float64) bool {

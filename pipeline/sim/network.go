@@ -41,6 +41,14 @@ func (n *network) send(k *worker, toWorker bool, arrive func()) {
 	}
 }
 
+// transfer is how long a bulk transfer to a coordinator takes.
+func (n *network) transfer() int64 {
+	if n.chance.happens(n.late) {
+		return n.chance.between(tick/4, 5*tick)
+	}
+	return n.chance.between(5, 50)
+}
+
 // reaches reports that a request from a worker to a coordinator, or back, is answered.
 func (n *network) reaches(k *worker, c *coordinator) bool {
 	return k.alive && !k.paused && c != nil && c.alive && !c.paused &&

@@ -15,6 +15,7 @@ var (
 	update = flag.Bool("update", false, "write the golden table of the coverage anew")
 	seeds  = flag.Int("seeds", 0, "how many seeds TestSeeds runs; 0: 2200, or 100000 with ANDREA_TEST_EVERYTHING")
 	first  = flag.Uint64("first", 0, "the seed that TestSeeds begins with")
+	enough = flag.Int("enough", 5, "after how many failed seeds TestSeeds ends")
 )
 
 // report fails the test for a run that violated something, with the last lines of its story.
@@ -50,6 +51,11 @@ func TestOneSeed(t *testing.T) {
 	}
 }
 
+// ciSeeds is how many seeds TestSeeds runs when nothing else is said.
+const ciSeeds = 2200
+
+func everything() bool { return os.Getenv("ANDREA_TEST_EVERYTHING") != "" }
+
 // wanted is how many seeds to run. Few of them do not meet every state.
 func wanted() (n int, all bool) {
 	switch {
@@ -57,10 +63,10 @@ func wanted() (n int, all bool) {
 		return *seeds, false
 	case testing.Short():
 		return 100, false
-	case os.Getenv("ANDREA_TEST_EVERYTHING") != "":
+	case everything():
 		return 100_000, true
 	}
-	return 2200, true
+	return ciSeeds, true
 }
 
 // Whole jobs with faults, each from a fixed seed; the faults strike in every state.
@@ -71,7 +77,7 @@ func TestSeeds(t *testing.T) {
 	for seed := *first; seed < *first+uint64(n); seed++ {
 		r := Run(seed, Options{})
 		report(t, r, Options{})
-		if failed += count(r.Failure != ""); failed == 5 {
+		if failed += count(r.Failure != ""); failed == *enough {
 			t.Fatal("these are enough")
 		}
 		total.Coverage.Add(r.Coverage)

@@ -113,6 +113,7 @@ func (w *world) strikeWorker(f fault, k *worker) {
 			k.wake()
 		}
 	}
+	k.uneasy = k.uneasy || f != joinWorker && f <= failDevice
 	switch f {
 	case cutBoth, cutUp, cutDown, cutPeers:
 		k.cut = cut{toCoordinator: f == cutBoth || f == cutUp, toWorker: f == cutBoth || f == cutDown, toPeers: f == cutPeers}
@@ -216,7 +217,7 @@ func (w *world) calmDown() {
 		case k.life == 0:
 			k.begin()
 		case k.alive:
-			k.slow = 1
+			k.slow, k.mute = 1, 0
 			k.wake()
 		}
 	}

@@ -37,6 +37,7 @@ type worker struct {
 	unheard  int // signs of life without an answer
 	nobody   int // of which nobody listened
 	leaving  bool
+	steady   bool // it has hailed no more since it joined: it has what it answered for
 
 	engine   model.Engine
 	state    int64 // that the engine holds; -1: none
@@ -45,7 +46,9 @@ type worker struct {
 	snapped  int64 // step of snapshot
 
 	flaws  flaws
-	guilty bool // something of it has been wrong in this life
+	mute   int64 // step of which its answers are lost; 0: none
+	guilty bool  // something of it has been wrong in this life
+	uneasy bool  // something has kept it from work in this life
 }
 
 // contribution is what a slot holds for others to pull; step 0: nothing.
@@ -74,7 +77,8 @@ func (k *worker) begin() {
 	k.alive, k.paused, k.hung, k.slow, k.leaving = true, false, false, 1, false
 	k.inbox, k.resume, k.work, k.busy, k.doing = nil, nil, nil, false, idle
 	k.engine, k.state, k.parts, k.snapped, k.flaws = nil, -1, nil, -1, flaws{}
-	k.progress, k.unheard, k.nobody, k.guilty = 0, 0, 0, false
+	k.progress, k.unheard, k.nobody, k.guilty, k.uneasy = 0, 0, 0, false, false
+	k.steady, k.mute = false, 0
 	k.w.tracef("%s begins life %d", k.id, k.life)
 	life := k.life
 	k.w.clock.after(k.w.chance.between(1, tick), func() { k.beat(life) })
@@ -230,9 +234,20 @@ func (k *worker) finish(effect pipeline.WorkerEffect) {
 
 // reply executes what Handle and Tick return.
 func (k *worker) reply(effects []pipeline.WorkerEffect) {
+	if k.machine.Hailing() {
+		k.steady = false
+	}
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case pipeline.Reply:
+			switch m := e.Message.(type) {
+			case pipeline.Joined:
+				k.steady, k.state = true, m.Step
+			case pipeline.Answer:
+				if m.Step == k.mute {
+					continue
+				}
+			}
 			k.send(e)
 		case pipeline.Leave:
 			k.w.judgeLeave(k, e.Err)
