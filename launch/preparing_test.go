@@ -17,7 +17,11 @@ func TestPreparingARunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	dir := filepath.Join(t.TempDir(), "tiny")
-	env := launch.Environment{FS: vfs.OS, Version: "test", Preparing: ctx, Notify: func(pipeline.Notice) {}}
+	engine, err := launch.CPU("", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := launch.Environment{FS: vfs.OS, Engine: engine, Version: "test", Preparing: ctx, Notify: func(pipeline.Notice) {}}
 	if _, err := launch.Create(env, dir, tinyJob(t, tinyDataset(t))); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
