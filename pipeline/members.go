@@ -297,6 +297,9 @@ func (m *member) loads(step int64) bool {
 // joined takes in a member that holds the state. One that is too late for the step that
 // is being decided is welcomed again after it.
 func (c *Coordinator) joined(m *member, msg Joined) []CoordinatorEffect {
+	if !m.joined && c.phase > reducing {
+		m.still = 0 // it has done what it was asked
+	}
 	if m.joined || m.unanswered == nil || c.phase > reducing {
 		return nil
 	}
