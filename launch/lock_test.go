@@ -15,7 +15,7 @@ import (
 // One at a time may open a run to change it, also within a process.
 func TestAnOpenRunIsLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	env := launch.Environment{FS: vfs.OS, Version: "test", Notify: func(pipeline.Notice) {}}
+	env := launch.Environment{FS: vfs.OS, Engine: cpu(t), Version: "test", Notify: func(pipeline.Notice) {}}
 	spec := tinyJob(t, tinyDataset(t))
 	first, err := launch.Create(env, dir, spec)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // Looking at a run that never started finds its job and nothing else, and changes nothing.
 func TestLookAtARunThatNeverStarted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	env := launch.Environment{FS: vfs.OS, Version: "test", Notify: func(pipeline.Notice) {}}
+	env := launch.Environment{FS: vfs.OS, Engine: cpu(t), Version: "test", Notify: func(pipeline.Notice) {}}
 	run, err := launch.Create(env, dir, tinyJob(t, tinyDataset(t)))
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,9 @@
 package sim
 
-import "andrea/pipeline"
+import (
+	"andrea/model"
+	"andrea/pipeline"
+)
 
 // coordinator is a process that runs a coordinator.
 type coordinator struct {
@@ -22,10 +25,13 @@ type coordinator struct {
 	overdue   *pipeline.Reduced // the result of one that was taken back, to be told during the next
 	writing   *pipeline.WriteCheckpoint
 	outcome   *pipeline.Outcome
-	outside   map[pipeline.WorkerID]claim // what those say that are not welcomed
-	holders   map[pipeline.WorkerID]bool  // members with the state
-	step      int64                       // last confirmed
-	alone     int64                       // newest step in which there were fewer than two, at some time
+	outside   map[pipeline.WorkerID]claim        // what those say that are not welcomed
+	holders   map[pipeline.WorkerID]bool         // members with the state
+	copies    map[pipeline.WorkerID]model.Digest // of the last copies that workers took, as they say
+	awaited   map[pipeline.WorkerID]bool         // may hold the newest state; nil: it has chosen
+	greeted   int64                              // when the first hello came; 0: none has
+	step      int64                              // last confirmed
+	alone     int64                              // newest step in which there were fewer than two, at some time
 	flaws     coordinatorFlaws
 }
 
@@ -48,7 +54,7 @@ type coordinatorFlaws struct {
 func (w *world) startCoordinator() {
 	w.disk.claims++
 	c := &coordinator{w: w, generation: w.disk.claims, alive: true, fuse: -1, intents: map[int64]pipeline.Intent{},
-		outside: map[pipeline.WorkerID]claim{}, holders: map[pipeline.WorkerID]bool{}}
+		outside: map[pipeline.WorkerID]claim{}, holders: map[pipeline.WorkerID]bool{}, copies: map[pipeline.WorkerID]model.Digest{}, awaited: map[pipeline.WorkerID]bool{}}
 	journal, err := w.disk.reopen()
 	if err != nil {
 		w.failf("the journal cannot be read after a crash: %v", err)
@@ -64,6 +70,11 @@ func (w *world) startCoordinator() {
 	if step, s := w.disk.newest(journal); step >= 0 {
 		start.Step, start.Digest, start.Checkpoint = step, s.digest, true
 		c.step = step
+	}
+	for _, r := range journal.Steps[max(0, start.Step):] {
+		for _, lease := range r.Intent.Leases {
+			c.awaited[pipeline.WorkerID(lease.Worker)] = true
+		}
 	}
 	w.tracef("coordinator %d begins: checkpoint %d (%v), %d steps in the journal", c.generation, start.Step, start.Checkpoint, journal.Last())
 	c.machine = pipeline.NewCoordinator(w.job.plan, start)
@@ -180,6 +191,9 @@ func (c *coordinator) do(effect pipeline.CoordinatorEffect) {
 	case pipeline.WriteCommit:
 		c.writeCommit(e)
 	case pipeline.WriteCheckpoint:
+		if c.copies[e.Worker] != e.Digest {
+			c.w.failf("the checkpoint of step %d is written from a copy that %s says is another state", e.Step, e.Worker)
+		}
 		c.file.durable = len(c.file.data)
 		c.writing = &e
 		c.copy(&e, 0, saved{})

@@ -59,6 +59,9 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	}
 	switch m := from.Message.(type) {
 	case pipeline.Hello:
+		if c.greeted == 0 {
+			c.greeted = w.clock.now
+		}
 		c.outside[from.Worker] = claim{m.Holds, m.Step, m.Digest, w.clock.now}
 	case pipeline.Answer:
 		key := opinionKey{c.generation, m.Step, m.Lo, m.Hi}
@@ -70,6 +73,8 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 		if m.Digest == w.job.want.step(m.Step).state {
 			w.evidence.applied[appliedKey{c.generation, m.Step}]++
 		}
+	case pipeline.SnapshotTaken:
+		c.copies[from.Worker] = m.Digest
 	case pipeline.Joined:
 		if m.Step > 0 {
 			w.evidence.joined++
@@ -85,6 +90,7 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 	maps.DeleteFunc(w.evidence.tickets, func(k seat, _ int64) bool { return mine(k.generation) })
 	maps.DeleteFunc(w.evidence.opinions, func(k opinionKey, _ map[pipeline.WorkerID]bool) bool { return mine(k.generation) })
 	w.judgeClaims(c, n.Step)
+	w.judgeAwaited(c, n.Step)
 	clear(c.outside) // some are welcomed, and the others say hello again
 	last := int64(len(c.journal.Steps))
 	if n.Step > last {
@@ -123,12 +129,27 @@ func (w *world) judgeClaims(c *coordinator, step int64) {
 	}
 }
 
+// judgeAwaited checks that a coordinator that has just begun gives those a while that may hold
+// more than the others, as the records say.
+func (w *world) judgeAwaited(c *coordinator, step int64) {
+	for id := range c.awaited {
+		k := w.worker(id)
+		if _, heard := c.outside[id]; !heard && k.alive && !k.guilty && k.state > step && w.clock.now < c.greeted+4*tick {
+			w.failf("coordinator %d goes on from state %d and has not waited for %s, which holds state %d", c.generation, step, id, k.state)
+		}
+	}
+	c.awaited = nil
+}
+
 // judgeSend checks what a coordinator orders.
 func (w *world) judgeSend(c *coordinator, e pipeline.Send) {
 	switch m := e.Message.(type) {
 	case pipeline.Welcome:
 		w.evidence.tickets[seat{c.generation, e.Worker}] = e.Ticket
 		delete(c.outside, e.Worker)
+		if r := c.journal.Step(m.Step); r != nil && r.Commit != nil && r.Commit.StateDigest != m.Digest {
+			w.failf("%s is welcomed to state %d with digest %s: its record has %s", e.Worker, m.Step, m.Digest, r.Commit.StateDigest)
+		}
 	case pipeline.Commit:
 		if _, durable := c.intents[m.Step]; !durable {
 			w.failf("commit %d is sent and its intent is not durable", m.Step)
@@ -274,7 +295,7 @@ func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
 		}
 	}
 	if n.Reason == "left" && len(c.holders) == 1 && c.holders[n.Worker] && c == w.newest() {
-		if saved, _ := w.disk.newest(c.journal); saved < c.step {
+		if saved, _ := w.disk.newest(c.journal); saved < c.step && c.step > 0 { // state 0 comes from the seed
 			w.failf("%s was the last to hold state %d and is let go: the newest checkpoint is of step %d", n.Worker, c.step, saved)
 		}
 	}

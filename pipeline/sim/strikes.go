@@ -120,6 +120,10 @@ func (w *world) strikeWorker(f fault, k *worker) {
 		w.clock.after(w.chance.between(tick/2, 30*tick), func() { k.cut = cut{} })
 	case joinWorker:
 		k.begin()
+		if w.chance.below(4) == 0 { // it loads for longer than others wait for it
+			k.slow, k.uneasy = 1500, true
+			w.clock.after(200*tick, func() { k.slow = 1 })
+		}
 	case crashWorker:
 		k.end("it was killed")
 	case pauseWorker:
