@@ -2,12 +2,6 @@ package pipeline
 
 import "fmt"
 
-// evalDue reports that step's record carries a validation loss.
-func (c *Coordinator) evalDue(step int64) bool {
-	every := c.plan.Spec.Eval.Every
-	return len(c.plan.ValidationWindows) > 0 && (step%every == 0 || step == c.plan.Spec.Steps)
-}
-
 // evaluate spreads the validation windows over the members.
 func (c *Coordinator) evaluate() (effects []CoordinatorEffect) {
 	c.enter(evaluating)

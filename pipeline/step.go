@@ -446,7 +446,7 @@ func majority(reports []report) (common model.Digest, votes int) {
 
 // allConfirmed goes on when the group holds one new state.
 func (c *Coordinator) allConfirmed() []CoordinatorEffect {
-	if c.evalDue(c.intent.Step) {
+	if c.plan.EvalDue(c.intent.Step) {
 		return c.evaluate()
 	}
 	return c.confirm(nil)
