@@ -74,6 +74,7 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
 	}
 	start := r.Start
+	start.Alone = !r.env.Crew.Elsewhere
 	if r.workerHere() {
 		start.Silence = patientTicks
 	}

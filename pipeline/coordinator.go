@@ -123,7 +123,7 @@ func NewCoordinator(plan *Plan, start Start) *Coordinator {
 		c.written = checkpoint{start.Step, start.Digest}
 		c.saved = c.written
 	}
-	for step := start.Step + 1; step <= c.recorded.Last(); step++ { // any of them may have recomputed the newest
+	for step := start.Step + 1; step <= c.recorded.Last() && !start.Alone; step++ { // any of them may have recomputed the newest
 		for _, l := range c.recorded.Step(step).Intent.Leases {
 			c.expect(WorkerID(l.Worker))
 		}

@@ -219,6 +219,7 @@ type Start struct {
 	Class      string       // engine class that the run began with; empty: the first worker's
 	Workers    int          // how many shall begin together, at least 1; more may come, and any may go
 	Generation uint64       // of this coordinator, at least 1
+	Alone      bool         // its workers end with its process: none can hold a newer state from before
 	Silence    int          // ticks without a sign of life after which a worker is lost; 0: LostTicks
 	Journal    *Journal     // what earlier runs recorded, at least all steps up to Step; only read
 }

@@ -32,7 +32,8 @@ func (c *Coordinator) gather() []CoordinatorEffect {
 	if missing && c.waited < gatherTicks {
 		return nil
 	}
-	if best, _, err := c.highest(); err == nil && best.step+1 < c.recorded.Last() && c.waited < momentTicks {
+	alone := c.start.Alone && !c.begun
+	if best, _, err := c.highest(); !alone && err == nil && best.step+1 < c.recorded.Last() && c.waited < momentTicks {
 		return nil
 	}
 	return c.choose()
