@@ -46,7 +46,7 @@ type Worker struct {
 	microbatches int // of a lane
 	buckets      int // of the state; 0: there is no engine yet
 
-	damaged int // states in a row that arrived with a wrong digest
+	damaged int // states and roots that arrived with a wrong digest since the newest update
 
 	holds  bool // the engine holds state step
 	step   int64

@@ -152,36 +152,33 @@ func pullChunks(ctx context.Context, bus transport.Bus, subject string, chunks [
 	return context.Cause(ctx)
 }
 
-// stateSource gives one bucket of a state; the slices are valid until the next call.
-type stateSource func(step int64, bucket int) (state, error)
+// stateSource lets use read one bucket of a state, until it returns.
+type stateSource func(step int64, bucket int, use func(state) error) error
 
 // serveState answers requests for a state from source.
 func serveState(bus transport.Bus, subject string, buckets int, source stateSource) (transport.Subscription, error) {
-	return serveFloats(bus, subject, func(request []byte) ([]float32, error) { return stateChunk(request, buckets, source) })
-}
-
-// serveFloats answers requests with what chunk gives.
-func serveFloats(bus transport.Bus, subject string, chunk func(request []byte) ([]float32, error)) (transport.Subscription, error) {
 	return bus.Subscribe(subject, func(m transport.Message) {
-		elements, err := chunk(m.Data)
-		respondFloats(m, elements, err)
+		respondFrame(m, func(frame []byte) ([]byte, error) { return stateFrame(frame, m.Data, buckets, source) })
 	})
 }
 
 // frames are those that were sent; their memory is used again.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// respondFloats sends a frame of elements, or the reason why there are none.
-func respondFloats(m transport.Message, elements []float32, err error) {
-	frame := frames.Get().(*[]byte)
-	defer frames.Put(frame)
+// respondFrame sends the frame that fill makes, in the memory that it is given, or the reason why
+// there is none.
+func respondFrame(m transport.Message, fill func(frame []byte) ([]byte, error)) {
+	room := frames.Get().(*[]byte)
+	defer frames.Put(room)
+	frame, err := fill(*room)
 	if err == nil {
-		*frame = wire.EncodeFloats(*frame, elements)
+		*room = frame
 	}
-	respond(m, *frame, err)
+	respond(m, frame, err)
 }
 
-func stateChunk(request []byte, buckets int, source stateSource) ([]float32, error) {
+// stateFrame is the answer to a request for a state.
+func stateFrame(room, request []byte, buckets int, source stateSource) (frame []byte, err error) {
 	r, err := wire.DecodeRequest[wire.StateRequest](request)
 	if err != nil {
 		return nil, err
@@ -189,51 +186,54 @@ func stateChunk(request []byte, buckets int, source stateSource) ([]float32, err
 	if r.Bucket < 0 || r.Bucket >= buckets || r.Part < 0 || r.Part >= wire.Parts {
 		return nil, fmt.Errorf("there is no part %d of bucket %d: the state has %d buckets of %d parts", r.Part, r.Bucket, buckets, wire.Parts)
 	}
-	s, err := source(r.Step, r.Bucket)
-	if err != nil {
-		return nil, err
-	}
-	return cutChunk(s[r.Part], r.Bucket, r.Offset)
+	err = source(r.Step, r.Bucket, func(s state) (err error) {
+		frame, err = chunkFrame(room, s[r.Part], r.Bucket, r.Offset)
+		return err
+	})
+	return frame, err
 }
 
-// gradSource gives one bucket of the gradient of a step, summed over lanes; the slice is
-// valid until the next call.
-type gradSource func(r wire.GradRequest) ([]float32, error)
+// gradSource lets use read one bucket of the gradient of a step, summed over lanes, until it
+// returns: the next step's takes its place.
+type gradSource func(r wire.GradRequest, use func(bucket []float32) error) error
 
 // serveGrad answers requests for a gradient from source.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
-	return serveFloats(bus, subject, func(request []byte) ([]float32, error) { return gradChunk(request, buckets, source) })
+	return bus.Subscribe(subject, func(m transport.Message) {
+		r, err := gradRequest(m.Data, buckets)
+		respondFrame(m, func(frame []byte) ([]byte, error) {
+			if err != nil {
+				return nil, err
+			}
+			return gradFrame(frame, r, source)
+		})
+	})
 }
 
-func gradChunk(request []byte, buckets int, source gradSource) ([]float32, error) {
+// gradRequest reads a request for a gradient of so many buckets.
+func gradRequest(request []byte, buckets int) (wire.GradRequest, error) {
 	r, err := wire.DecodeRequest[wire.GradRequest](request)
-	if err == nil {
-		err = checkGrad(r, buckets)
+	if err == nil && (r.Bucket < 0 || r.Bucket >= buckets || r.Step < 1) {
+		err = fmt.Errorf("there is no bucket %d of step %d: a gradient has %d, and steps count from 1", r.Bucket, r.Step, buckets)
 	}
-	if err != nil {
-		return nil, err
-	}
-	elements, err := source(r)
-	if err != nil {
-		return nil, err
-	}
-	return cutChunk(elements, r.Bucket, r.Offset)
+	return r, err
 }
 
-// checkGrad refuses a request for what no gradient has.
-func checkGrad(r wire.GradRequest, buckets int) error {
-	if r.Bucket < 0 || r.Bucket >= buckets || r.Step < 1 {
-		return fmt.Errorf("there is no bucket %d of step %d: a gradient has %d, and steps count from 1", r.Bucket, r.Step, buckets)
-	}
-	return nil
+// gradFrame is the answer to a request for a gradient.
+func gradFrame(room []byte, r wire.GradRequest, source gradSource) (frame []byte, err error) {
+	err = source(r, func(bucket []float32) (err error) {
+		frame, err = chunkFrame(room, bucket, r.Bucket, r.Offset)
+		return err
+	})
+	return frame, err
 }
 
-// cutChunk is the chunk of a bucket that begins at offset.
-func cutChunk(elements []float32, bucket, offset int) ([]float32, error) {
+// chunkFrame frames the chunk of a bucket that begins at offset.
+func chunkFrame(room []byte, elements []float32, bucket, offset int) ([]byte, error) {
 	if offset < 0 || offset >= len(elements) {
 		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", bucket, offset, len(elements))
 	}
-	return elements[offset:min(offset+wire.ChunkElements, len(elements))], nil
+	return wire.EncodeFloats(room, elements[offset:min(offset+wire.ChunkElements, len(elements))]), nil
 }
 
 // respond sends a frame, or the reason why there is none. An answer that is lost is asked

@@ -84,8 +84,8 @@ func bytesOf(x []float32) []byte {
 func exchanging(b *testing.B, held []float32) (pull func(dst []float32), request func()) {
 	b.Helper()
 	worker, here := connected(b)
-	_, err := serveGrad(worker, wire.WorkerGrad("demo", "w1"), exchangeBuckets, func(r wire.GradRequest) ([]float32, error) {
-		return held[r.Bucket*model.BucketSize:][:model.BucketSize], nil
+	_, err := serveGrad(worker, wire.WorkerGrad("demo", "w1"), exchangeBuckets, func(r wire.GradRequest, use func(bucket []float32) error) error {
+		return use(held[r.Bucket*model.BucketSize:][:model.BucketSize])
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -330,7 +330,7 @@ var justified = []struct {
 	{"workers hold state", []fault{damageState, spoilGradient}},
 	{"loaded state", []fault{damageState}},
 	{"recomputing step", []fault{wrongGradient, nonFinite, damageState, spoilGradient}},
-	{"workers failed in step", []fault{failDevice, garbleTransfer, damageState}},
+	{"workers failed in step", []fault{failDevice, damageState}},
 }
 
 // judgeOutcome checks how a coordinator ended.
