@@ -27,7 +27,7 @@ const patientTicks = 60
 // the workers where the environment's crew says. The error is about starting; how
 // training ended is the outcome.
 func (r *Run) Train() (outcome pipeline.Outcome, err error) {
-	generation, err := claimGeneration(r.env.FS, r.Dir, r.jobSum)
+	generation, err := claimGeneration(r.env.FS, r.Dir, r.jobSum, time.Now())
 	if err != nil {
 		return outcome, err
 	}
