@@ -13,6 +13,11 @@ const (
 	// LostTicks is how long a worker may give no sign of life, three heartbeats, before it
 	// is lost.
 	LostTicks = 4
+	// restartTicks is how long a worker may give no sign of life until another process can take its
+	// place.
+	restartTicks = 2
+	// contestTicks is how long two processes may want to be one worker before it is announced.
+	contestTicks = 8
 	// repeatTicks is after how long without an answer a message is repeated.
 	repeatTicks = 3
 	// gatherTicks is how long a coordinator waits for the workers that may hold a newer

@@ -41,6 +41,7 @@ type worker struct {
 	machine *pipeline.Worker
 	inbox   chan pipeline.WorkerEvent
 
+	waiting  string                // why it was told to wait, last; only for receive
 	pulls    atomic.Pointer[pulls] // of the present membership
 	progress atomic.Uint64         // counts what was got done
 
@@ -125,8 +126,11 @@ func (w *worker) receive(m transport.Message) {
 		return
 	}
 	p := w.pulls.Load()
-	switch msg.Message.(type) {
+	switch m := msg.Message.(type) {
+	case pipeline.Wait:
+		w.waits(m.Reason)
 	case pipeline.Welcome:
+		w.waiting = ""
 		if membership.Follows(p.membership) {
 			p.interrupt()
 		}
@@ -134,6 +138,14 @@ func (w *worker) receive(m transport.Message) {
 		if membership == p.membership {
 			p.interrupt()
 		}
+	}
+}
+
+// waits says why the worker waits, when that has changed.
+func (w *worker) waits(reason string) {
+	if reason != w.waiting {
+		w.waiting = reason
+		w.Log.Info("waiting to take part", zap.String("reason", reason))
 	}
 }
 
