@@ -15,6 +15,7 @@ import (
 
 // How long workers may take to leave after the run has ended.
 const (
+	lingerTime = 3 * time.Second  // for workers of elsewhere to take it in
 	finishTime = time.Second      // for the coordinator's last message to reach those that it knows
 	leaveTime  = 30 * time.Second // for a process to leave by itself: one microbatch and more
 )
@@ -73,8 +74,10 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		<-left
 		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
 	}
-	start := r.Start
-	start.Alone = !r.env.Crew.Elsewhere
+	start, linger := r.Start, time.Duration(0)
+	if start.Alone = !r.env.Crew.Elsewhere; !start.Alone {
+		linger = lingerTime // nobody else tells them
+	}
 	if r.workerHere() {
 		start.Silence = patientTicks
 	}
@@ -83,7 +86,7 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		Tokens: r.data, Tokenizer: r.data.TokenizerFile, CreatedBy: r.env.Version,
 		Control: n.coordinator.control, Bulk: n.coordinator.bulk, Vectors: r.env.Engine.Vectors,
 		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, generation) },
-		Notify: r.env.Notify, Log: n.log,
+		Notify: r.env.Notify, Linger: linger, Log: n.log,
 	})
 	crew.end() // before anybody is waited for who may want to tell something
 	select {

@@ -41,7 +41,9 @@ type CoordinatorOptions struct {
 	// goroutines at once.
 	Superseded func() error
 	Notify     func(pipeline.Notice) // for people; called from the loop
-	Log        *zap.Logger
+	// Linger is how long workers that have not answered are told that the run has ended, at most.
+	Linger time.Duration
+	Log    *zap.Logger
 }
 
 // coordinator is the running loop.
@@ -60,6 +62,7 @@ type coordinator struct {
 	summing    *summation // the newest one; nil: none
 	background *background
 	lastTick   time.Time
+	farewells  farewells
 }
 
 // Coordinate runs a job from its start to its last step, a stop or a failure, which
@@ -74,6 +77,7 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
 		background:         newBackground(),
+		farewells:          farewells{},
 	}
 	defer c.background.end()
 	unsubscribe, err := c.subscribe()
@@ -82,6 +86,7 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		return pipeline.Outcome{}, fmt.Errorf("starting the coordinator of run %s: %w", o.Plan.Spec.Name, err)
 	}
 	c.loop()
+	c.linger()
 	return *c.outcome, nil
 }
 
@@ -230,6 +235,7 @@ func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
 
 // send publishes a message. If it is lost the state machine repeats it.
 func (c *coordinator) send(e pipeline.Send) {
+	c.farewells.note(e)
 	data, err := wire.EncodeControl(wire.Control{Generation: c.Generation, Worker: e.Worker, Incarnation: e.Incarnation, Ticket: e.Ticket, Message: e.Message})
 	if err == nil {
 		err = c.Control.Publish(wire.ToWorker(c.Plan.Spec.Name, e.Worker), data)

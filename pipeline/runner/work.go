@@ -41,6 +41,7 @@ type worker struct {
 	machine *pipeline.Worker
 	inbox   chan pipeline.WorkerEvent
 
+	silence  atomic.Int64          // ticks of hailing since the last message
 	waiting  string                // why it was told to wait, last; only for receive
 	pulls    atomic.Pointer[pulls] // of the present membership
 	progress atomic.Uint64         // counts what was got done
@@ -120,6 +121,7 @@ func (w *worker) receive(m transport.Message) {
 	if msg.Worker != w.ID || msg.Incarnation != w.Incarnation {
 		return // for a former life
 	}
+	w.silence.Store(0)
 	membership := pipeline.Membership{Generation: msg.Generation, Ticket: msg.Ticket}
 	if !w.put(pipeline.Received{Membership: membership, Message: msg.Message}) {
 		w.Log.Warn("message dropped: the inbox is full", zap.String("subject", m.Subject))
@@ -182,10 +184,22 @@ func (w *worker) loop() {
 			if w.pulls.Load().membership.Generation != 0 {
 				ticker.Reset(tickInterval)
 			}
+			w.sayAlone()
 			w.send(w.machine.Tick())
 		case <-w.ctx.Done():
 			w.left, w.err = true, context.Cause(w.ctx)
 		}
+	}
+}
+
+// aloneTicks is how long a worker hails without an answer before it says so.
+const aloneTicks = 120
+
+// sayAlone says once that nobody has answered for a while. The worker hails on: that costs next to
+// nothing, and the run may have another start.
+func (w *worker) sayAlone() {
+	if w.machine.Hailing() && w.silence.Add(1) == aloneTicks {
+		w.Log.Info("no coordinator answers: the run may have ended: waiting for its next start")
 	}
 }
 

@@ -15,6 +15,7 @@ type evidence struct {
 	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share
 	applied  map[appliedKey]int                        // right digests reported
 	tickets  map[seat]int64                            // of the members
+	heard    map[seat]int64                            // when a member last gave a sign of life
 	joined   int
 	errors   int
 }
@@ -37,7 +38,7 @@ type seat struct {
 }
 
 func newEvidence() evidence {
-	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}, tickets: map[seat]int64{}}
+	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}, tickets: map[seat]int64{}, heard: map[seat]int64{}}
 }
 
 // claim is what a worker that waits outside says it holds.
@@ -56,6 +57,9 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	from, ok := e.(pipeline.FromWorker)
 	if !ok || from.Ticket != w.evidence.tickets[seat{c.generation, from.Worker}] {
 		return
+	}
+	if from.Ticket > 0 {
+		w.evidence.heard[seat{c.generation, from.Worker}] = w.clock.now
 	}
 	switch m := from.Message.(type) {
 	case pipeline.Hello:
@@ -82,6 +86,22 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	}
 }
 
+// judgeTwin checks that nobody takes the place of a member that gives signs of life.
+func (w *world) judgeTwin(c *coordinator, e pipeline.CoordinatorEvent, effects []pipeline.CoordinatorEffect) {
+	from, ok := e.(pipeline.FromWorker)
+	if !ok || from.Incarnation != twinLife || w.clock.now >= w.evidence.heard[seat{c.generation, from.Worker}]+tick {
+		return
+	}
+	for _, effect := range effects {
+		if n, ok := effect.(pipeline.Announce); ok && n.Notice == (pipeline.WorkerLeft{Worker: from.Worker, Reason: lostContact}) {
+			w.failf("%s lost its place to another process, and was heard of just before", from.Worker)
+		}
+	}
+}
+
+// lostContact is what becomes of a member that says hello.
+const lostContact = "was lost: it has lost contact, or was started again"
+
 // judgeChosen checks that the run goes on from no state beyond its records, and, where
 // nothing kept the workers from telling, from the highest that one of them holds.
 func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
@@ -96,7 +116,7 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 	if n.Step > last {
 		w.failf("coordinator %d goes on from state %d: its journal ends with intent %d", c.generation, n.Step, last)
 	}
-	for _, f := range []fault{cutBoth, cutUp, cutDown, pauseWorker, hangWorker, slowWorker, pauseCoordinator, replaceCoordinator} {
+	for _, f := range []fault{cutBoth, cutUp, cutDown, pauseWorker, hangWorker, slowWorker, twinWorker, pauseCoordinator, replaceCoordinator} {
 		if w.struck[f] > 0 {
 			return
 		}
