@@ -81,7 +81,8 @@ type Coordinator struct {
 	anticipated bool     // the executor knows which contributions to expect
 	reduced     *Reduced // of step+1
 	doubted     int64    // step whose gradient norm was no number, and that was computed twice
-	whole       int64    // step that is computed as one lease, by two: nobody had room to confirm its parts
+	whole       int64    // step that is computed as one lease, by two or three: nobody had room to judge its parts
+	leftOut     int      // audits that there was nobody for, or no room
 	exchange    exchange // what the transport costs
 
 	intent   Intent       // of step+1, from its decision until it is confirmed

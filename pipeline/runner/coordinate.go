@@ -284,6 +284,9 @@ func (c *coordinator) announce(n pipeline.Notice) {
 		c.logStep(n)
 	case pipeline.WorkerRefused:
 		c.Log.Warn("worker refused", zap.String("worker", string(n.Worker)), zap.String("reason", n.Reason))
+	case pipeline.AuditLeftOut:
+		c.Log.Warn("an audit was left out: no second worker had gradient slots for the lease; 'andrea status --json' counts them",
+			zap.Int64("step", n.Step), zap.Int("lo", n.Lo), zap.Int("hi", n.Hi))
 	case pipeline.CheckpointSaved:
 		c.Log.Info("checkpoint written", zap.Int64("step", n.Step), zap.String("path", n.Path), zap.Ints("deleted", n.Deleted))
 	}
