@@ -57,6 +57,7 @@ type coordinator struct {
 	stepped  bool      // a step was confirmed
 	board    board
 
+	pulls      puller
 	root       root
 	rooms      rooms
 	summing    *summation // the newest one; nil: none
@@ -77,6 +78,7 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
 		background:         newBackground(),
+		pulls:              puller{bus: o.Bulk},
 		farewells:          farewells{},
 	}
 	defer c.background.end()

@@ -103,9 +103,10 @@ func exchanging(b *testing.B, held []float32) (pull func(dst []float32), request
 	}); err != nil {
 		b.Fatal(err)
 	}
+	pulls := puller{bus: here}
 	pull = func(dst []float32) {
 		for bucket := range exchangeBuckets {
-			if err := pullGrad(context.Background(), here, wire.WorkerGrad("demo", "w1"), 1, 0, 8, bucket, dst[bucket*model.BucketSize:][:model.BucketSize]); err != nil {
+			if err := pulls.pullGrad(context.Background(), wire.WorkerGrad("demo", "w1"), 1, 0, 8, bucket, dst[bucket*model.BucketSize:][:model.BucketSize]); err != nil {
 				b.Fatal(err)
 			}
 		}

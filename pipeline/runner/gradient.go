@@ -13,8 +13,8 @@ import (
 )
 
 // gradPatience is how long a request for a contribution waits for it to be computed; then
-// it is asked again.
-const gradPatience = 5 * time.Second
+// it is asked again. It is well below the time after which a request counts as lost.
+const gradPatience = time.Second
 
 // grads are the contributions in the engine's slots, and the one that becomes final bucket by
 // bucket while the engine computes.
@@ -262,7 +262,7 @@ func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 	for i := range w.layout.Buckets() {
 		lo, hi := w.layout.Bucket(i)
 		g := grad[:hi-lo]
-		if err := pullGrad(p.ctx, w.Bulk, subject, e.Step, 0, w.job.Batch.Lanes, i, g); err != nil {
+		if err := w.puller.pullGrad(p.ctx, subject, e.Step, 0, w.job.Batch.Lanes, i, g); err != nil {
 			return nil, transferError{fmt.Errorf("pulling the root of step %d: %w", e.Step, err)}
 		}
 		if err := w.engine.WriteGrad(0, i, g); err != nil {

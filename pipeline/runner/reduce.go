@@ -126,8 +126,12 @@ func (c *coordinator) fillRoot(ctx context.Context, s *summation, patient bool) 
 		fetch: func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error {
 			subject := wire.WorkerGrad(c.Plan.Spec.Name, from.Worker)
 			for {
-				err := pullGrad(ctx, c.Bulk, subject, s.step, from.Lo, from.Hi, bucket, dst)
-				if err == nil || !patient || wait(ctx, pullStep) != nil {
+				began := time.Now()
+				err := c.pulls.pullGrad(ctx, subject, s.step, from.Lo, from.Hi, bucket, dst)
+				if err == nil || !patient || ctx.Err() != nil {
+					return err
+				}
+				if pause := pullStep - time.Since(began); pause > 0 && wait(ctx, pause) != nil { // after a long wait ask again at once
 					return err
 				}
 			}

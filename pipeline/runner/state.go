@@ -98,7 +98,7 @@ func (w *worker) findBucket(e pipeline.LoadBucket, b state) error {
 	case len(e.Holders) > 0:
 		return w.pullFromPeers(p, e, b)
 	case e.Stored:
-		return pullBucket(p.ctx, w.Bulk, wire.State(w.Run, p.membership.Generation, w.ID), e.Step, e.Bucket, b)
+		return w.puller.pullBucket(p.ctx, wire.State(w.Run, p.membership.Generation, w.ID), e.Step, e.Bucket, b)
 	}
 	copy(b[wire.PartWeights], w.initial.bucket(e.Seed, e.Bucket))
 	return nil
@@ -109,7 +109,7 @@ func (w *worker) findBucket(e pipeline.LoadBucket, b state) error {
 func (w *worker) pullFromPeers(p *pulls, e pipeline.LoadBucket, b state) (err error) {
 	for i := range e.Holders {
 		holder := e.Holders[(e.Bucket+i)%len(e.Holders)]
-		err = pullBucket(p.ctx, w.Bulk, wire.PeerState(w.Run, w.ID, holder), e.Step, e.Bucket, b)
+		err = w.puller.pullBucket(p.ctx, wire.PeerState(w.Run, w.ID, holder), e.Step, e.Bucket, b)
 		if err == nil || p.ctx.Err() != nil {
 			break
 		}

@@ -44,7 +44,8 @@ type worker struct {
 	silence  atomic.Int64          // ticks of hailing since the last message
 	waiting  string                // why it was told to wait, last; only for receive
 	pulls    atomic.Pointer[pulls] // of the present membership
-	progress atomic.Uint64         // counts what was got done
+	puller   puller
+	progress atomic.Uint64 // counts what was got done
 
 	job      pipeline.JobSpec
 	config   model.Config
@@ -82,6 +83,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		WorkerOptions: o, ctx: ctx, held: -1,
 		machine: pipeline.NewWorker(o.Class, o.Device),
 		inbox:   make(chan pipeline.WorkerEvent, inboxSize),
+		puller:  puller{bus: o.Bulk},
 	}
 	w.renew()
 	commands, err := w.listen()
