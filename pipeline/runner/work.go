@@ -165,7 +165,8 @@ func (w *worker) put(e pipeline.WorkerEvent) bool {
 
 // loop alternates between messages and the engine's work, as pipeline.Worker wants.
 func (w *worker) loop() {
-	ticker := time.NewTicker(helloInterval)
+	pause := firstHello
+	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	w.send(w.machine.Tick())
 	for !w.left {
@@ -183,9 +184,10 @@ func (w *worker) loop() {
 			w.Leave = nil
 			w.handle(pipeline.LeaveRequested{Reason: "it was asked to"})
 		case <-ticker.C:
-			if w.pulls.Load().membership.Generation != 0 {
-				ticker.Reset(tickInterval)
+			if pause = min(2*pause, helloInterval); w.pulls.Load().membership.Generation != 0 {
+				pause = tickInterval
 			}
+			ticker.Reset(pause)
 			w.sayAlone()
 			w.send(w.machine.Tick())
 		case <-w.ctx.Done():
