@@ -157,7 +157,8 @@ func connected(b *testing.B) (worker, here transport.Bus) {
 	return connect("w1", natsbus.ConnOptions{URL: server.URL()}), connect("coordinator", natsbus.ConnOptions{Server: server})
 }
 
-// copying connects two sockets and returns what sends all bytes from one to the other.
+// copying connects two sockets and returns what sends all bytes from one to the other, chunk by
+// chunk, from where they lie to where they shall be.
 func copying(b *testing.B, out, in []byte) func() {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -176,10 +177,20 @@ func copying(b *testing.B, out, in []byte) func() {
 	return func() {
 		sent := make(chan error, 1)
 		go func() {
-			_, err := from.Write(out)
+			var err error
+			for chunk := range slices.Chunk(out, 4*wire.ChunkElements) {
+				if _, err = from.Write(chunk); err != nil {
+					break
+				}
+			}
 			sent <- err
 		}()
-		_, err := io.ReadFull(to, in)
+		var err error
+		for chunk := range slices.Chunk(in, 4*wire.ChunkElements) {
+			if _, err = io.ReadFull(to, chunk); err != nil {
+				break
+			}
+		}
 		if err := errors.Join(err, <-sent); err != nil {
 			b.Fatal(err)
 		}
