@@ -89,10 +89,16 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		Notify: r.env.Notify, Linger: linger, Log: n.log,
 	})
 	crew.end() // before anybody is waited for who may want to tell something
+	patience := finishTime
+	if r.workerHere() {
+		patience = 0 // it has no exit code that tells people how it ended
+	}
 	select {
 	case <-left:
-	case <-time.After(finishTime):
-		n.log.Info("ending the workers that have not left") // they are busy, or never said hello
+	case <-time.After(patience):
+		if patience > 0 {
+			n.log.Info("ending the workers that have not left") // they are busy, or never said hello
+		}
 		leave()
 		<-left
 	}
