@@ -12,7 +12,7 @@ import (
 
 // evidence is what the judge has seen.
 type evidence struct {
-	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share
+	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share; true: from the group's state
 	applied  map[appliedKey]int                        // right digests reported
 	tickets  map[seat]int64                            // of the members
 	heard    map[seat]int64                            // when a member last gave a sign of life
@@ -72,7 +72,7 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 		if w.evidence.opinions[key] == nil {
 			w.evidence.opinions[key] = map[pipeline.WorkerID]bool{}
 		}
-		w.evidence.opinions[key][from.Worker] = true
+		w.evidence.opinions[key][from.Worker] = m.StateDigest == w.job.want.digest(w.job.device, m.Step-1)
 	case pipeline.Applied:
 		if m.Digest == w.job.want.step(m.Step).state {
 			w.evidence.applied[appliedKey{c.generation, m.Step}]++
@@ -235,10 +235,14 @@ func (w *world) judgeLease(c *coordinator, i pipeline.Intent, lease pipeline.Lea
 		}
 		right = right && same(loss, float64(lane.LossSum))
 	}
+	opinions := w.evidence.opinions[opinionKey{c.generation, step, lease.Lo, lease.Hi}]
+	if same, heard := opinions[pipeline.WorkerID(lease.Worker)]; heard && !same {
+		w.failf("lanes [%d, %d) of step %d count, which %s computed from another state than the group's", lease.Lo, lease.Hi, step, lease.Worker)
+	}
 	if right {
 		return
 	}
-	if opinions := w.evidence.opinions[opinionKey{c.generation, step, lease.Lo, lease.Hi}]; w.worker(pipeline.WorkerID(lease.Worker)).guilty && len(opinions) < 2 && (!suspect || c.alone == step) {
+	if w.worker(pipeline.WorkerID(lease.Worker)).guilty && len(opinions) < 2 && (!suspect || c.alone == step) {
 		panic(excuse("a wrong contribution that nobody else computed"))
 	}
 	w.failf("lanes [%d, %d) of step %d, from %s, are wrong", lease.Lo, lease.Hi, step, lease.Worker)
