@@ -9,6 +9,8 @@ import (
 
 // backward adds to gradient the gradient of everything below the head, whose own is there already.
 func (p *pass) backward(gradient *tensors) {
+	tensors := p.layout.Tensors
+	p.final(tensors[len(tensors)-1].Offset)
 	if p.config.FinalNorm {
 		p.normBackward(p.mem.final, p.mem.finalInverse, 0)
 	}
@@ -16,12 +18,14 @@ func (p *pass) backward(gradient *tensors) {
 		w, dw, a := &p.weights.layers[l], &gradient.layers[l], &p.mem.layers[l]
 		p.mlpBackward(w, dw, a)
 		p.attentionBackward(w, dw, a)
+		p.final(tensors[beforeLayers+perLayer*l].Offset)
 	}
 	if p.config.EmbedNorm {
 		p.compute.launch(p.kernels.embedNormBackward, kernels.Sizes{Rows: p.rows}, p.mem.dx, 0, p.mem.dx,
 			p.mem.embedded, p.mem.embedInverse, driver.Int(p.rows), driver.Int(p.d), driver.Int(0))
 	}
 	p.embedBackward(gradient)
+	p.final(0)
 }
 
 // normBackward takes the gradient of a norm's output y from mem.dnormed to mem.dx, adding to it if add is 1, and to

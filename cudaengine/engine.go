@@ -24,6 +24,7 @@ type engine struct {
 	compute queue // kernels
 	copies  queue // what the host prepares while kernels run
 	copied  *driver.Event
+	passed  []*driver.Event // of the marks of a pass, see reveal
 	sums    sumCache
 	sorter  sorter
 }
@@ -90,6 +91,13 @@ func (e *engine) allocate() (err error) {
 	}
 	if e.copied, err = e.device.NewEvent(); err != nil {
 		return err
+	}
+	for range e.options.marks(e.config) {
+		passed, err := e.device.NewEvent()
+		if err != nil {
+			return err
+		}
+		e.passed = append(e.passed, passed)
 	}
 	e.sums = newSumCache(e.options.Slots, e.layout.Buckets())
 	e.sorter = newSorter(e.config.Vocab)

@@ -18,6 +18,7 @@ type pass struct {
 	weights tensors // what products read, in the engine's precision
 	masters tensors // float32
 	bytes   int64   // of an element of the engine's precision
+	reveal  *reveal // nil: nobody waits for buckets
 }
 
 func (e *engine) newPass(b model.Batch) pass {
