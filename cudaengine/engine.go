@@ -19,6 +19,7 @@ type engine struct {
 
 	device  *driver.Device
 	kernels kernelSet
+	library *driver.Products // nil: our own kernels multiply
 	mem     memory
 	host    hostMemory
 	compute queue // kernels
@@ -31,9 +32,14 @@ type engine struct {
 
 var _ model.Engine = (*engine)(nil)
 
-// Devices lists the GPUs of this machine.
-func Devices() ([]Device, error) {
+// Devices lists the GPUs of this machine, with their engine classes for what shall multiply: OwnGEMM or CuBLASLt. Where that
+// library is missing the error says what was tried.
+func Devices(gemm string) ([]Device, error) {
 	list, err := driver.Devices()
+	if err != nil {
+		return nil, err
+	}
+	library, err := Options{GEMM: gemm}.version()
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +49,7 @@ func Devices() ([]Device, error) {
 			Ordinal: p.Ordinal, Name: p.Name, Capability: fmt.Sprintf("%d.%d", p.Major, p.Minor), Bytes: p.Bytes, Driver: p.Driver, Text: p.String(),
 		}
 		if p.Check() == nil {
-			d.FP32, d.BF16 = class(p.Name, FP32), class(p.Name, BF16)
+			d.FP32, d.BF16 = class(p.Name, FP32, library), class(p.Name, BF16, library)
 		}
 		devices = append(devices, d)
 	}
@@ -60,15 +66,19 @@ func Open(c model.Config, o Options) (model.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	library, err := o.version()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the CUDA engine: %w", err), device.Close())
+	}
 	e := &engine{config: c, options: o, layout: model.NewLayout(c), device: device}
-	if err := device.Do(e.allocate); err != nil {
+	if err := device.Do(func() error { return e.allocate(library) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the CUDA engine: %w", err), device.Close())
 	}
 	return e, nil
 }
 
-// allocate makes everything that the engine owns.
-func (e *engine) allocate() (err error) {
+// allocate makes everything that the engine owns. library is the version of the library of products, or empty.
+func (e *engine) allocate(library string) (err error) {
 	p := e.device.Properties()
 	plan := &driver.Plan{}
 	place := newPlan(e.config, e.options, plan)
@@ -101,7 +111,12 @@ func (e *engine) allocate() (err error) {
 	}
 	e.sums = newSumCache(e.options.Slots, e.layout.Buckets())
 	e.sorter = newSorter(e.config.Vocab)
-	e.info = model.Info{Class: class(p.Name, e.options.Precision), Device: p.String(), Bytes: plan.Bytes()}
+	e.info = model.Info{Class: class(p.Name, e.options.Precision, library), Device: p.String(), Bytes: plan.Bytes()}
+	if library != "" {
+		if err := e.startLibrary(library); err != nil {
+			return err
+		}
+	}
 	e.clear()
 	return e.compute.finish()
 }

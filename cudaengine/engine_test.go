@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Setenv("ANDREA_CUDA_LIBRARY", library)
+		os.Setenv("ANDREA_CUBLASLT_LIBRARY", library) // it has those functions too
 	}
 	os.Exit(m.Run())
 }
@@ -86,7 +87,7 @@ func TestInfo(t *testing.T) {
 	if least := int64(model.NewLayout(small()).Size) * 5 * 4; info.Bytes < least {
 		t.Errorf("%d bytes, fewer than weights, moments and slots need", info.Bytes)
 	}
-	devices, err := Devices()
+	devices, err := Devices(OwnGEMM)
 	if err != nil || len(devices) == 0 || devices[0].BF16 != info.Class || devices[0].FP32 != strings.Replace(info.Class, BF16, FP32, 1) || devices[0].Text != info.Device {
 		t.Errorf("the devices are %v, %v", devices, err)
 	}
@@ -145,7 +146,7 @@ func TestInference(t *testing.T) {
 func TestOldDevice(t *testing.T) {
 	softwareOnly(t)
 	t.Setenv("SOFTCUDA_CAPABILITY", "7.5")
-	devices, err := Devices()
+	devices, err := Devices(OwnGEMM)
 	if err != nil || len(devices) != 1 || devices[0].Capability != "7.5" || devices[0].FP32 != "" || devices[0].BF16 != "" {
 		t.Errorf("the devices are %+v, %v", devices, err)
 	}
@@ -223,7 +224,7 @@ func TestOpeningFailsCleanly(t *testing.T) {
 // softwareOnly skips a test that needs the software device's switches.
 func softwareOnly(t *testing.T) {
 	t.Helper()
-	devices, err := Devices()
+	devices, err := Devices(OwnGEMM)
 	if err != nil {
 		t.Fatal(err)
 	}

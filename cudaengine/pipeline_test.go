@@ -107,6 +107,7 @@ func TestPipeline(t *testing.T) {
 	for _, precision := range precisions {
 		t.Run(precision, func(t *testing.T) { p.on(t).oneHash(precision) })
 	}
+	t.Run("library", func(t *testing.T) { p.on(t).byLibrary() })
 	t.Run("failing GPU", func(t *testing.T) { p.on(t).failing("bf16-alone") })
 	t.Run("replay", func(t *testing.T) { p.on(t).run("replay", "bf16-pair", "--from", "1") })
 	t.Run("too few GPUs", func(t *testing.T) { p.on(t).tooFew() })
@@ -146,6 +147,30 @@ func (p cluster) oneHash(precision string) {
 	p.run("resume", killed)
 	if got := p.sum(killed); got != want {
 		p.t.Errorf("killed and resumed it ends in %s, uninterrupted in %s", got, want)
+	}
+}
+
+// byLibrary shows that workers multiply by NVIDIA's library where that is asked for, that a resumed run keeps to it, and
+// that no other library or version takes part.
+func (p cluster) byLibrary() {
+	withLibrary(p.t)
+	p.run(trainCommand("library-pair", BF16, "--gemm", "cublaslt", "--workers", "2")...)
+	want := p.sum("library-pair")
+	if log := p.logged("library-pair", "worker-2"); !strings.Contains(log, "cuda-software_cuda_device-cublaslt_13_0_0-bf16") || !strings.Contains(log, "products by cuBLASLt 13.0.0: ") {
+		p.t.Errorf("a worker's log does not name the library and its algorithms:\n%s", log)
+	}
+	p.kill(6, trainCommand("library-killed", BF16, "--gemm", "cublaslt"))
+	if out, err := p.command("resume", "library-killed", "--gemm", "own").CombinedOutput(); err == nil || !strings.Contains(string(out), "--other-engine") {
+		p.t.Errorf("resumed with another way to multiply: %v\n%s", err, out)
+	}
+	p.run("resume", "library-killed")
+	if got := p.sum("library-killed"); got != want {
+		p.t.Errorf("killed and resumed it ends in %s, two workers in %s", got, want)
+	}
+	missing := p.command(trainCommand("library-missing", BF16, "--gemm", "cublaslt")...)
+	missing.Env = append(missing.Env, "ANDREA_CUBLASLT_LIBRARY=/nowhere/libcublasLt.so")
+	if out, err := missing.CombinedOutput(); err == nil || !strings.Contains(string(out), "/nowhere/libcublasLt.so") || exists(filepath.Join(p.dir, "library-missing")) {
+		p.t.Errorf("without the library: %v\n%s", err, out)
 	}
 }
 
