@@ -140,9 +140,23 @@ func (e *engine) Info() model.Info { return e.info }
 // Close frees the device; closing twice is allowed.
 func (e *engine) Close() error { return e.device.Close() }
 
+// do runs work on the device's thread. The error of a device that has failed for good is a model.ErrDevice.
+func (e *engine) do(work func() error) error {
+	err := e.device.Do(work)
+	if driver.Sticky(err) {
+		return deviceError{err}
+	}
+	return err
+}
+
+// deviceError is an error of the driver after which the engine computes nothing.
+type deviceError struct{ error }
+
+func (e deviceError) Unwrap() []error { return []error{model.ErrDevice, e.error} }
+
 // call runs work on the device's thread and waits for what it queued: afterwards the host's memory is free again.
 func (e *engine) call(work func()) error {
-	return e.device.Do(func() error {
+	return e.do(func() error {
 		work()
 		err := e.compute.finish()
 		if err == nil {

@@ -162,10 +162,10 @@ func TestFailureIsFinal(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SOFTCUDA_FAIL", "cuLaunchKernel:7:719")
-	if _, err := e.Accumulate(0, batch); err == nil || !strings.Contains(err.Error(), "CUDA error 719") {
+	if _, err := e.Accumulate(0, batch); !errors.Is(err, model.ErrDevice) || !strings.Contains(err.Error(), "CUDA error 719") {
 		t.Errorf("a failed launch: %v", err)
 	}
-	if err := e.Zero(0); err == nil || !strings.Contains(err.Error(), "open it anew") {
+	if err := e.Zero(0); !errors.Is(err, model.ErrDevice) || !strings.Contains(err.Error(), "open it anew") {
 		t.Errorf("the next call: %v", err)
 	}
 	if err := errors.Join(e.Close(), e.Close()); err != nil {
@@ -190,8 +190,8 @@ func TestErrorEndsTheCall(t *testing.T) {
 	}
 	for _, fail := range []string{"cuLaunchKernel:2:701", "cuMemcpyHtoDAsync_v2:1:1", "cuStreamSynchronize:1:4"} {
 		t.Setenv("SOFTCUDA_FAIL", fail)
-		if _, err := e.Eval(batch); err == nil {
-			t.Errorf("%s is not reported", fail)
+		if _, err := e.Eval(batch); err == nil || errors.Is(err, model.ErrDevice) {
+			t.Errorf("%s is reported as %v", fail, err)
 		}
 		t.Setenv("SOFTCUDA_FAIL", "")
 		if got, err := e.Eval(batch); err != nil || got != want {

@@ -109,6 +109,7 @@ func TestPipeline(t *testing.T) {
 	}
 	t.Run("library", func(t *testing.T) { p.on(t).byLibrary() })
 	t.Run("failing GPU", func(t *testing.T) { p.on(t).failing("bf16-alone") })
+	t.Run("failing GPU of a run", func(t *testing.T) { p.on(t).failingHere("bf16-alone") })
 	t.Run("replay", func(t *testing.T) { p.on(t).run("replay", "bf16-pair", "--from", "1") })
 	t.Run("too few GPUs", func(t *testing.T) { p.on(t).tooFew() })
 }
@@ -174,7 +175,32 @@ func (p cluster) byLibrary() {
 	}
 }
 
-// failing shows that a worker whose GPU fails ends and says so, and that the run, which another life of it may join, ends
+// failingHere shows that a run whose GPU fails for good goes on: with an engine that is opened anew, and, where a process
+// gets no other answer from its driver, in a new process.
+func (p cluster) failingHere(like string) {
+	want := p.sum(like)
+	train := func(run string, fault []string, more ...string) {
+		c := p.command(trainCommand(run, BF16, more...)...)
+		c.Env = append(c.Env, fault...)
+		if out, err := c.CombinedOutput(); err != nil {
+			p.t.Fatalf("%s: %v\n%s", run, err, out)
+		}
+		if got := p.sum(run); got != want {
+			p.t.Errorf("%s ends in %s, %s in %s", run, got, like, want)
+		}
+	}
+	train("failing-alone", []string{"SOFTCUDA_FAIL=cuLaunchKernel:300:719"})
+	if log := p.logged("failing-alone", "local"); !strings.Contains(log, "its engine is opened anew") || !strings.Contains(log, "CUDA error 719") {
+		p.t.Errorf("the worker does not say that its GPU failed:\n%s", log)
+	}
+	once := filepath.Join(p.dir, "failed")
+	train("failing-crew", []string{"SOFTCUDA_FAIL=cuLaunchKernel:300:719:" + once, "SOFTCUDA_STUCK=1"}, "--engine", "cuda", "--workers", "2")
+	if log := p.logged("failing-crew", "coordinator"); !exists(once) || !strings.Contains(log, "starting a worker again") {
+		p.t.Errorf("no worker's process was started again:\n%s", log)
+	}
+}
+
+// failing shows that a worker whose GPU fails, in a process that gets no other answer from its driver, ends and says so, and that the run, which another life of it may join, ends
 // in the state of the run that nothing happened to.
 func (p cluster) failing(like string) {
 	tokens, err := filepath.Glob(filepath.Join(p.dir, "tokens", "*", "dataset.json"))
@@ -195,7 +221,7 @@ func (p cluster) failing(like string) {
 	credentials := filepath.Join(p.dir, "failing", "worker.json")
 	worker := func(fail string) *exec.Cmd {
 		c := p.command("worker", "--creds", credentials, "--engine", "cuda")
-		c.Env = append(c.Env, "SOFTCUDA_FAIL="+fail)
+		c.Env = append(c.Env, "SOFTCUDA_FAIL="+fail, "SOFTCUDA_STUCK=1")
 		return c
 	}
 	for !exists(credentials) { // the coordinator writes it before it waits for workers

@@ -51,13 +51,13 @@ func (e *engine) AccumulateLast(slot, folds int, b model.Batch, final func(bucke
 		e.sums.forget(below)
 	}
 	r := reveal{slot: slot, folds: folds, next: e.layout.Buckets()}
-	err := e.device.Do(func() error {
+	err := e.do(func() error {
 		e.differentiate(slot, b, &r)
 		return e.compute.err // which stays with the queue until it is finished
 	})
 	for _, m := range r.marks {
 		if err == nil {
-			err = e.device.Do(m.passed.Synchronize)
+			err = e.do(m.passed.Synchronize)
 		}
 		for bucket := m.hi - 1; bucket >= m.lo && err == nil; bucket-- {
 			final(bucket)

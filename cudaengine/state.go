@@ -129,7 +129,7 @@ func (e *engine) ReadGrad(slot, bucket int, dst []float32) error {
 	if err != nil {
 		return err
 	}
-	return e.device.Do(func() error {
+	return e.do(func() error {
 		e.copies.out(e.host.bucket[0], element(e.mem.slots[slot], int64(lo), words), int64(len(dst))*words)
 		err := e.copies.finish()
 		if err == nil {
