@@ -1,0 +1,300 @@
+//go:build linux
+
+package k8s
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What happens to runs in clusters. Every scenario but the bad job ends in the weights of the undisturbed run; it returns
+// when nothing more will be done to it.
+var scenarios = []struct {
+	name    string
+	own     bool // needs nodes that are started here
+	disturb func(r trial)
+}{
+	{"workers-evicted", false, workersEvicted},
+	{"worker-killed", true, workerKilled},
+	{"coordinator-killed", true, coordinatorProcessKilled},
+	{"scaled", false, deploymentScaled},
+	{"suspended", false, suspended},
+	{"grace-too-short", false, graceTooShort},
+	{"gpus-short", true, gpusShort},
+	{"workers-as-job", false, workersAsJob},
+	{"coordinator-drained", false, coordinatorNodeDrained},
+	{"node-lost", true, nodeLost},
+}
+
+// Runs in a cluster of two nodes, or in that of the kubeconfig in ANDREA_KUBECONFIG, end in the same weights whatever
+// happens to their pods and nodes.
+func TestInACluster(t *testing.T) {
+	a := newArena(t)
+	want := ""
+	t.Run("undisturbed", func(t *testing.T) { want = undisturbedRun(a.trial(t, "undisturbed")) })
+	if want == "" {
+		return // it has failed
+	}
+	t.Run("bad-job", func(t *testing.T) { badJobFails(a.trial(t, "bad-job")) })
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			if s.own && a.own == nil {
+				t.Skip("nobody may lose nodes and processes of a cluster that is not of the test's own")
+			}
+			r := a.trial(t, s.name)
+			s.disturb(r)
+			r.completes(want)
+		})
+	}
+}
+
+func (a arena) trial(t *testing.T, name string) trial {
+	a.t = t
+	return trial{arena: a, name: name}
+}
+
+// measured prints how long something took.
+func (r trial) measured(what string, since time.Time) {
+	r.t.Helper()
+	r.t.Logf("measured: %s: %.1f s", what, time.Since(since).Seconds())
+}
+
+// undisturbedRun returns the sum of the weights. Its log is lines of JSON, its workers idle at the end, and go when the
+// run is stopped.
+func undisturbedRun(r trial) string {
+	began := time.Now()
+	r.submit(clusterJob)
+	r.reaches(1)
+	r.measured("submit to the first step", began)
+	pod := r.status().Coordinator
+	r.andrea(0, "wait", r.name, "-n", r.name, "--timeout", patience.String())
+	r.measured("submit to complete", began)
+	for line := range strings.Lines(r.andrea(0, "logs", r.name, "-n", r.name).stdout) {
+		if !json.Valid([]byte(line)) {
+			r.t.Errorf("its log has the line %s", line)
+		}
+	}
+	if code := r.get("pod/"+pod, "{.status.containerStatuses[0].state.terminated.exitCode}"); code != "0" {
+		r.t.Errorf("the coordinator ended with code %s", code)
+	}
+	workers := r.pods("worker")
+	sum := r.sum()
+	if now := r.pods("worker"); len(now) != 2 || !slices.Equal(now, workers) || r.status().Workers.Ready != 2 {
+		r.t.Errorf("the idle workers %v became %v", workers, now)
+	}
+	if restarts := r.get("pods", "{.items[*].status.containerStatuses[*].restartCount}"); strings.Trim(restarts, "0 ") != "" {
+		r.t.Errorf("containers were started again: %s", restarts)
+	}
+	r.andrea(0, "stop", r.name, "-n", r.name)
+	r.workersReady(0)
+	r.kube("", "delete", "namespace", r.name, "--wait=false")
+	return sum
+}
+
+// badJobFails: a job that cannot be trained is not tried again, and it is said why.
+func badJobFails(r trial) {
+	began := time.Now()
+	r.submit(strings.ReplaceAll(clusterJob, "n_head: 2", "n_head: 3"))
+	out := r.andrea(1, "wait", r.name, "-n", r.name, "--timeout", patience.String())
+	r.measured("submit to Failed", began)
+	if !strings.Contains(out.stderr, "PodFailurePolicy") || !strings.Contains(out.stderr, "n_head") {
+		r.t.Errorf("it says %s", out.stderr)
+	}
+	const path = `{.status.conditions[?(@.type=="Failed")].reason}`
+	if reason := r.get("job/"+r.name+"-coordinator", path); reason != "PodFailurePolicy" {
+		r.t.Errorf("the reason is %q", reason)
+	}
+	described := r.kube("", "describe", "pod", "-n", r.name, "-l", "app.kubernetes.io/component=coordinator")
+	if strings.Count(described, "\nName:") > 1 || !strings.Contains(described, "n_head") {
+		r.t.Errorf("kubectl describe says %s", described)
+	}
+	r.kube("", "delete", "namespace", r.name, "--wait=false")
+}
+
+// start submits the run with three workers, and returns its coordinator when it has come to a step.
+func (r trial) start(step int, flags ...string) (coordinator string) {
+	r.t.Helper()
+	r.submit(clusterJob, append([]string{"--workers", "3"}, flags...)...)
+	r.reaches(step)
+	return r.status().Coordinator
+}
+
+func workersEvicted(r trial) {
+	r.start(10)
+	r.workersReady(3)
+	for _, pod := range r.pods("worker") {
+		began := time.Now()
+		r.evict(pod)
+		r.workersReady(3)
+		r.measured("eviction of a worker to three that are ready", began)
+	}
+}
+
+func workerKilled(r trial) {
+	r.start(10)
+	r.workersReady(3)
+	pod := r.pods("worker")[0]
+	began := time.Now()
+	r.kill(pod)
+	r.eventually("the worker starts again", func() bool {
+		return r.get("pod/"+pod, "{.status.containerStatuses[0].restartCount}") == "1"
+	}, r.story)
+	r.workersReady(3)
+	r.measured("kill -9 of a worker to three that are ready", began)
+}
+
+func coordinatorProcessKilled(r trial) {
+	pod := r.start(30)
+	at := r.status().Progress.Step
+	began := time.Now()
+	r.kill(pod)
+	again := r.next(pod)
+	r.measured("kill -9 of the coordinator to its next step", began)
+	if again < at {
+		r.t.Errorf("it went back to step %d from %d, though its workers lived", again, at)
+	}
+}
+
+// deploymentScaled: 3, 1, 5, 0, 3.
+func deploymentScaled(r trial) {
+	r.start(10)
+	for _, n := range []int{1, 5, 0, 3} {
+		r.kube("", "scale", "deployment", r.name+"-worker", "-n", r.name, fmt.Sprintf("--replicas=%d", n))
+		r.workersReady(n)
+	}
+}
+
+// suspended: by the Job's own switch, as a queue does it, and by 'andrea k8s stop'.
+func suspended(r trial) {
+	pod := r.start(10)
+	at := r.status().Progress.Step
+	suspend := func(value string) {
+		r.kube("", "patch", "job", r.name+"-coordinator", "-n", r.name, "--type=merge", "-p", `{"spec":{"suspend":`+value+`}}`)
+	}
+	began := time.Now()
+	suspend("true")
+	r.gone(pod)
+	r.measured("suspending to the coordinator's end", began)
+	began = time.Now()
+	suspend("false")
+	again := r.next(pod)
+	r.measured("resuming to its next step", began)
+	if again < at {
+		r.t.Errorf("it went back to step %d from %d", again, at)
+	}
+	r.andrea(0, "stop", r.name, "-n", r.name)
+	r.workersReady(0)
+	if s := r.status(); s.Phase != "stopped" {
+		r.t.Errorf("it is %+v", s)
+	}
+	r.andrea(0, "resume", r.name, "-n", r.name)
+}
+
+// graceTooShort: everything goes with a second of grace; what it costs are steps, not the run.
+func graceTooShort(r trial) {
+	pod := r.start(30)
+	r.kube("", "delete", "pod", "-n", r.name, "-l", "app.kubernetes.io/instance="+r.name, "--grace-period=1")
+	r.next(pod)
+}
+
+// gpusShort: one GPU for three workers, whose engine computes on processors all the same.
+func gpusShort(r trial) {
+	r.gpus(1)
+	defer r.gpus(0)
+	r.edit = func(o map[string]any) {
+		for _, c := range containers(o) {
+			variables, _ := c["env"].([]any)
+			for _, v := range variables {
+				if v := v.(map[string]any); v["name"] == "ENGINE" {
+					v["value"] = "cpu"
+				}
+			}
+		}
+	}
+	r.start(5, "--gpu", "1")
+	r.eventually("two workers wait for GPUs", func() bool {
+		s := r.status()
+		return s.Workers.Ready == 1 && len(s.Problems) == 2 && strings.Contains(strings.Join(s.Problems, " "), "Insufficient nvidia.com/gpu")
+	}, r.story)
+	r.andrea(0, "wait", r.name, "-n", r.name, "--timeout", patience.String())
+}
+
+// gpus tells the API server that a node has GPUs.
+func (r trial) gpus(n int) {
+	r.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"capacity":{"nvidia.com/gpu":"%[1]d"},"allocatable":{"nvidia.com/gpu":"%[1]d"}}}`, n)
+	r.kube("", "patch", "node", r.own.Nodes()[0], "--subresource=status", "--type=merge", "-p", patch)
+}
+
+// workersAsJob: a worker that is evicted is replaced, and the Job is complete when the run is.
+func workersAsJob(r trial) {
+	r.start(10, "--component", "worker-job")
+	r.workersReady(3)
+	pods := r.pods("worker")
+	began := time.Now()
+	r.evict(pods[0])
+	r.eventually("the worker is replaced", func() bool { return len(r.pods("worker")) == 3 && !slices.Contains(r.pods("worker"), pods[0]) }, r.story)
+	r.measured("eviction of a worker of a Job to its replacement", began)
+	r.eventually("the workers' Job", func() bool {
+		return r.get("job/"+r.name+"-worker", `{.status.conditions[?(@.type=="Complete")].status}`) == "True"
+	}, r.story)
+	if failed := r.get("job/"+r.name+"-worker", "{.status.failed}"); strings.Trim(failed, "0") != "" {
+		r.t.Errorf("workers have failed: %s", failed)
+	}
+	if left := r.pods("worker"); len(left) > 0 {
+		r.t.Errorf("there are still %v", left)
+	}
+}
+
+func coordinatorNodeDrained(r trial) {
+	pod := r.start(30)
+	node := r.nodeOf(pod)
+	at := r.status().Progress.Step
+	began := time.Now()
+	// It waits for budgets, and says so as warnings.
+	if out := r.run("", r.kubectl, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout="+patience.String()); out.code != 0 {
+		r.t.Fatalf("draining %s: %+v\n%s", node, out, r.story())
+	}
+	defer r.kube("", "uncordon", node)
+	r.measured("drain of the coordinator's node", began)
+	again := r.next(pod)
+	r.measured("drain to the coordinator's next step", began)
+	if again < at {
+		r.t.Errorf("it went back to step %d from %d", again, at)
+	}
+	if failed := r.get("job/"+r.name+"-coordinator", "{.status.failed}"); strings.Trim(failed, "0") != "" {
+		r.t.Errorf("the drain counts as a failure: %s", failed)
+	}
+	r.workersReady(3)
+	r.measured("drain to three workers that are ready", began)
+}
+
+// nodeLost: the coordinator's. Its pod is taken away by force, by somebody who knows that the node is off; the workers that
+// were there are replaced when the cluster has noticed. The node comes back.
+func nodeLost(r trial) {
+	pod := r.start(30)
+	node := r.nodeOf(pod)
+	began := time.Now()
+	if err := r.own.LoseNode(node); err != nil {
+		r.t.Fatal(err)
+	}
+	r.eventually(node+" is not ready", func() bool {
+		return r.kube("", "get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) != "True"
+	}, r.story)
+	r.measured("loss of a node to NotReady", began)
+	out := r.run("", r.kubectl, "delete", "pod", pod, "-n", r.name, "--force", "--grace-period=0")
+	if out.code != 0 {
+		r.t.Fatal(out.stderr)
+	}
+	r.next(pod)
+	r.measured("loss of the coordinator's node to its next step", began)
+	r.workersReady(3)
+	r.measured("loss of a node to three workers that are ready", began)
+	if err := r.own.ReturnNode(r.t.Context(), node); err != nil {
+		r.t.Fatal(err)
+	}
+}
