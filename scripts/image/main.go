@@ -93,7 +93,8 @@ func (b builder) platform(architecture string) (image.Platform, error) {
 	}
 	var beside []image.Component
 	if b.cuda {
-		p.Env = append(p.Env, "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility", "LD_LIBRARY_PATH=/usr/local/nvidia/lib64")
+		// Runtimes mount the driver in one of these folders, or in one where the C library looks by itself.
+		p.Env = append(p.Env, "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility", "LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/lib64")
 		libraries, err := libraries(program)
 		if err != nil {
 			return p, err
