@@ -208,10 +208,24 @@ func (o object) trouble() string {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
 			return strings.TrimSuffix(c.State.Waiting.Reason+": "+c.State.Waiting.Message, ": ")
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
-			return fmt.Sprintf("it ended with code %d: %s", c.State.Terminated.ExitCode, strings.TrimSpace(c.State.Terminated.Message))
+			return fmt.Sprintf("it ended with code %d: %s", c.State.Terminated.ExitCode, said(c.State.Terminated.Message))
 		}
 	}
 	return ""
+}
+
+// said is what the end of a log says: the message of each line that is a JSON object, and other lines as they are.
+func said(log string) string {
+	var lines []string
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		var object struct{ Message string }
+		if json.Unmarshal([]byte(line), &object) == nil && object.Message != "" {
+			line = object.Message
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // LastStep is the newest step that the coordinator has printed, from the tail of its log; nil when the tail has
