@@ -109,22 +109,26 @@ type trial struct {
 	arena
 	name string
 	edit func(object map[string]any) // changes objects before they are applied; may be nil
+	pace string                      // what the coordinator may use of a processor; empty: as much as a worker
 }
 
-// clusterJob is long enough to be disturbed in.
+// clusterJob takes long enough to be disturbed in: not because it computes much, but because its pods may use only a part of
+// a processor, so that several runs share a small machine.
 const (
-	clusterSteps = 300
-	clusterJob   = `model: {variant: 12m, d_model: 64, n_head: 2, n_layer: 2, context: 128}
+	clusterSteps = 400
+	clusterJob   = `model: {variant: 12m, d_model: 32, n_head: 2, n_layer: 2, context: 32}
 data: {validation: 0.1}
-batch: {tokens_per_step: 1024, microbatch: 1, lanes: 8}
-steps: 300
+batch: {tokens_per_step: 256, microbatch: 1, lanes: 8}
+steps: 400
 eval: {every: 100, windows: 4}
 checkpoint: {every: 20, keep_last: 2}
 `
+	clusterShare = "250m" // of a processor
+	slowly       = "100m" // for what takes long to happen
 )
 
-// submit applies the objects of a run, with requests so small that a dozen pods find room on any node. flags are more flags
-// of 'andrea k8s render'.
+// submit applies the objects of a run, with requests so small that dozens of pods find room on any node. flags are more
+// flags of 'andrea k8s render'.
 func (r trial) submit(job string, flags ...string) {
 	r.t.Helper()
 	r.namespace(r.name)
@@ -145,7 +149,11 @@ func (r trial) edited(text string) string {
 		for _, c := range containers(o) {
 			resources, _ := c["resources"].(map[string]any)
 			requests, _ := resources["requests"].(map[string]any)
-			requests["cpu"], requests["memory"] = "20m", "32Mi"
+			limits, _ := resources["limits"].(map[string]any)
+			requests["cpu"], requests["memory"], limits["cpu"] = "20m", "32Mi", clusterShare
+			if c["name"] == "coordinator" && r.pace != "" {
+				limits["cpu"] = r.pace
+			}
 		}
 		if r.edit != nil {
 			r.edit(o)
@@ -214,26 +222,38 @@ func (r trial) reaches(step int) (at int) {
 	return s.Progress.Step
 }
 
-// workersReady waits until so many workers are ready, and no more are there.
+// workersReady waits until so many workers are ready, and no more are there. When the run is complete they have nothing to
+// be ready for, and need only run.
 func (r trial) workersReady(n int) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("%d workers of %s", n, r.name), func() bool {
 		s := r.status()
-		return s.Workers.Ready == n && len(r.pods("worker")) == n
+		running, others := r.pods("worker")
+		return len(running) == n && len(others) == 0 && (s.Workers.Ready == n || s.Phase == "complete")
 	}, r.story)
 }
 
-// pods are the names of the pods of a side that are not about to go.
-func (r trial) pods(side string) (names []string) {
+// pods are the names of the pods of a side that run, and of those that are about to; those that are about to go are neither.
+func (r trial) pods(side string) (running, pending []string) {
 	r.t.Helper()
 	const path = `{range .items[*]}{.metadata.name} {.metadata.deletionTimestamp} {.status.phase}{"\n"}{end}`
 	out := r.kube("", "get", "pods", "-n", r.name, "-l", "app.kubernetes.io/component="+side, "-o", "jsonpath="+path)
 	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) == 2 && (f[1] == "Running" || f[1] == "Pending") {
-			names = append(names, f[0])
+		switch f := strings.Fields(line); {
+		case len(f) == 2 && f[1] == "Running":
+			running = append(running, f[0])
+		case len(f) == 2 && f[1] == "Pending":
+			pending = append(pending, f[0])
 		}
 	}
-	return names
+	return running, pending
+}
+
+// workers are the names of the workers that run.
+func (r trial) workers() []string {
+	r.t.Helper()
+	running, _ := r.pods("worker")
+	return running
 }
 
 // nodeOf is where a pod runs.

@@ -11,21 +11,27 @@ import (
 	"time"
 )
 
-// What happens to runs in clusters. Every scenario but the bad job ends in the weights of the undisturbed run; it returns
-// when nothing more will be done to it.
-var scenarios = []struct {
+// scenario is something that happens to a run, which ends in the weights of the undisturbed one all the same.
+type scenario struct {
 	name    string
-	own     bool // needs nodes that are started here
-	disturb func(r trial)
-}{
-	{"workers-evicted", false, workersEvicted},
-	{"worker-killed", true, workerKilled},
+	own     bool          // needs nodes that are started here
+	disturb func(r trial) // returns when nothing more will be done to it
+}
+
+// together are scenarios that leave the nodes alone, so that they may happen at the same time.
+var together = []scenario{
 	{"coordinator-killed", true, coordinatorProcessKilled},
-	{"scaled", false, deploymentScaled},
 	{"suspended", false, suspended},
-	{"grace-too-short", false, graceTooShort},
-	{"gpus-short", true, gpusShort},
+	{"scaled", false, deploymentScaled},
 	{"workers-as-job", false, workersAsJob},
+	{"grace-too-short", false, graceTooShort},
+	{"workers-evicted", false, workersEvicted},
+	{"gpus-short", true, gpusShort},
+	{"worker-killed", true, workerKilled},
+}
+
+// alone are scenarios of nodes.
+var alone = []scenario{
 	{"coordinator-drained", false, coordinatorNodeDrained},
 	{"node-lost", true, nodeLost},
 }
@@ -39,17 +45,31 @@ func TestInACluster(t *testing.T) {
 	if want == "" {
 		return // it has failed
 	}
-	t.Run("bad-job", func(t *testing.T) { badJobFails(a.trial(t, "bad-job")) })
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			if s.own && a.own == nil {
-				t.Skip("nobody may lose nodes and processes of a cluster that is not of the test's own")
-			}
-			r := a.trial(t, s.name)
-			s.disturb(r)
-			r.completes(want)
+	t.Run("pods", func(t *testing.T) {
+		t.Run("bad-job", func(t *testing.T) {
+			t.Parallel()
+			badJobFails(a.trial(t, "bad-job"))
 		})
+		for _, s := range together {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				a.play(t, s, want)
+			})
+		}
+	})
+	for _, s := range alone {
+		t.Run(s.name, func(t *testing.T) { a.play(t, s, want) })
 	}
+}
+
+// play lets a scenario happen to a run. want is the sum of its weights.
+func (a arena) play(t *testing.T, s scenario, want string) {
+	if s.own && a.own == nil {
+		t.Skip("nobody may lose nodes and processes of a cluster that is not of the test's own")
+	}
+	r := a.trial(t, s.name)
+	s.disturb(r)
+	r.completes(want)
 }
 
 func (a arena) trial(t *testing.T, name string) trial {
@@ -81,9 +101,9 @@ func undisturbedRun(r trial) string {
 	if code := r.get("pod/"+pod, "{.status.containerStatuses[0].state.terminated.exitCode}"); code != "0" {
 		r.t.Errorf("the coordinator ended with code %s", code)
 	}
-	workers := r.pods("worker")
+	workers := r.workers()
 	sum := r.sum()
-	if now := r.pods("worker"); len(now) != 2 || !slices.Equal(now, workers) || r.status().Workers.Ready != 2 {
+	if now := r.workers(); len(now) != 2 || !slices.Equal(now, workers) {
 		r.t.Errorf("the idle workers %v became %v", workers, now)
 	}
 	if restarts := r.get("pods", "{.items[*].status.containerStatuses[*].restartCount}"); strings.Trim(restarts, "0 ") != "" {
@@ -124,9 +144,10 @@ func (r trial) start(step int, flags ...string) (coordinator string) {
 }
 
 func workersEvicted(r trial) {
+	r.pace = slowly
 	r.start(10)
 	r.workersReady(3)
-	for _, pod := range r.pods("worker") {
+	for _, pod := range r.workers() {
 		began := time.Now()
 		r.evict(pod)
 		r.workersReady(3)
@@ -137,7 +158,7 @@ func workersEvicted(r trial) {
 func workerKilled(r trial) {
 	r.start(10)
 	r.workersReady(3)
-	pod := r.pods("worker")[0]
+	pod := r.workers()[0]
 	began := time.Now()
 	r.kill(pod)
 	r.eventually("the worker starts again", func() bool {
@@ -161,6 +182,7 @@ func coordinatorProcessKilled(r trial) {
 
 // deploymentScaled: 3, 1, 5, 0, 3.
 func deploymentScaled(r trial) {
+	r.pace = slowly
 	r.start(10)
 	for _, n := range []int{1, 5, 0, 3} {
 		r.kube("", "scale", "deployment", r.name+"-worker", "-n", r.name, fmt.Sprintf("--replicas=%d", n))
@@ -232,12 +254,16 @@ func (r trial) gpus(n int) {
 
 // workersAsJob: a worker that is evicted is replaced, and the Job is complete when the run is.
 func workersAsJob(r trial) {
+	r.pace = slowly
 	r.start(10, "--component", "worker-job")
 	r.workersReady(3)
-	pods := r.pods("worker")
+	pods := r.workers()
 	began := time.Now()
 	r.evict(pods[0])
-	r.eventually("the worker is replaced", func() bool { return len(r.pods("worker")) == 3 && !slices.Contains(r.pods("worker"), pods[0]) }, r.story)
+	r.eventually("the worker is replaced", func() bool {
+		now := r.workers()
+		return len(now) == 3 && !slices.Contains(now, pods[0])
+	}, r.story)
 	r.measured("eviction of a worker of a Job to its replacement", began)
 	r.eventually("the workers' Job", func() bool {
 		return r.get("job/"+r.name+"-worker", `{.status.conditions[?(@.type=="Complete")].status}`) == "True"
@@ -245,7 +271,7 @@ func workersAsJob(r trial) {
 	if failed := r.get("job/"+r.name+"-worker", "{.status.failed}"); strings.Trim(failed, "0") != "" {
 		r.t.Errorf("workers have failed: %s", failed)
 	}
-	if left := r.pods("worker"); len(left) > 0 {
+	if left := r.workers(); len(left) > 0 {
 		r.t.Errorf("there are still %v", left)
 	}
 }
