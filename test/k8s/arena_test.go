@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +17,8 @@ import (
 	"andrea/test/k8s/cluster"
 )
 
-// Variables by which the scenarios run on a cluster of somebody else, such as kind.
-const (
-	kubeconfigVariable = "ANDREA_KUBECONFIG"
-	imageVariable      = "ANDREA_IMAGE" // that the cluster's nodes hold or can pull
-)
+// imageVariable names the image to run on a cluster of somebody else, whose nodes hold it or can pull it.
+const imageVariable = "ANDREA_IMAGE"
 
 // clusterImage is the image's name on the nodes that are started here.
 const clusterImage = "docker.io/library/andrea:test"
@@ -56,11 +54,8 @@ func (a *arena) startCluster() {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if missing := tools.Missing(append(cluster.ControlPrograms, cluster.ClusterPrograms...)); len(missing) > 0 {
-		a.t.Skipf("%v are missing: %v", missing, cluster.ErrNotBuilt)
-	}
-	if missing := cluster.MissingPackages(); len(missing) > 0 {
-		a.t.Skipf("two nodes need the packages %v: install them", missing)
+	if missing := whatIsMissing(tools); missing != "" {
+		a.t.Skip(missing)
 	}
 	layout, pause := filepath.Join(a.t.TempDir(), "layout"), filepath.Join(a.t.TempDir(), "pause")
 	build(a.t, "../..", "run", "./scripts/image", "--arch", runtime.GOARCH, "--ref", clusterImage, "--out", layout)
@@ -84,12 +79,23 @@ func (a *arena) startCluster() {
 	}
 }
 
+// whatIsMissing says what two nodes need that is not there; empty when all is.
+func whatIsMissing(tools cluster.Tools) string {
+	if missing := tools.Missing(slices.Concat(cluster.ControlPrograms, cluster.ClusterPrograms)); len(missing) > 0 {
+		return fmt.Sprintf("%v are missing: %v", missing, cluster.ErrNotBuilt)
+	}
+	if missing := cluster.MissingPackages(); len(missing) > 0 {
+		return fmt.Sprintf("two nodes need the packages %v: run 'go run ./build cluster' in test/k8s as root of a Debian, or install what they have", missing)
+	}
+	return ""
+}
+
 // eventually waits until a condition holds; said, unless nil, is asked what to print when it never does.
 func (a arena) eventually(what string, holds func() bool, said func() string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
-	ticker := time.NewTicker(300 * time.Millisecond)
+	ticker := time.NewTicker(700 * time.Millisecond) // each look is three processes
 	defer ticker.Stop()
 	for !holds() {
 		select {

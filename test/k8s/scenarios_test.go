@@ -277,6 +277,7 @@ func workersAsJob(r trial) {
 }
 
 func coordinatorNodeDrained(r trial) {
+	r.pace = slowly
 	pod := r.start(30)
 	node := r.nodeOf(pod)
 	at := r.status().Progress.Step
@@ -299,8 +300,8 @@ func coordinatorNodeDrained(r trial) {
 	r.measured("drain to three workers that are ready", began)
 }
 
-// nodeLost: the coordinator's. Its pod is taken away by force, by somebody who knows that the node is off; the workers that
-// were there are replaced when the cluster has noticed. The node comes back.
+// nodeLost: the coordinator's. The workers that were there are replaced when the cluster has noticed and waited; the
+// coordinator when somebody has said that the node is off, since two must never hold one volume. The node comes back.
 func nodeLost(r trial) {
 	pod := r.start(30)
 	node := r.nodeOf(pod)
@@ -312,15 +313,29 @@ func nodeLost(r trial) {
 		return r.kube("", "get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) != "True"
 	}, r.story)
 	r.measured("loss of a node to NotReady", began)
-	out := r.run("", r.kubectl, "delete", "pod", pod, "-n", r.name, "--force", "--grace-period=0")
-	if out.code != 0 {
-		r.t.Fatal(out.stderr)
+	r.eventually("workers on the other node", func() bool { return r.workersElsewhere(node) == 3 }, r.story)
+	r.measured("loss of a node to three workers on the other one", began)
+	if s := r.status(); s.Coordinator != pod || s.Phase != "waiting" || !strings.Contains(s.Reason, node) || !strings.Contains(s.Reason, "out-of-service") {
+		r.t.Errorf("it does not say what to do: %+v", s)
 	}
+	began = time.Now()
+	r.kube("", "taint", "node", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 	r.next(pod)
-	r.measured("loss of the coordinator's node to its next step", began)
-	r.workersReady(3)
-	r.measured("loss of a node to three workers that are ready", began)
+	r.measured("saying that the node is off to the coordinator's next step", began)
 	if err := r.own.ReturnNode(r.t.Context(), node); err != nil {
 		r.t.Fatal(err)
 	}
+	r.kube("", "taint", "node", node, "node.kubernetes.io/out-of-service-")
+}
+
+// workersElsewhere counts the workers that run on other nodes than one.
+func (r trial) workersElsewhere(node string) (n int) {
+	r.t.Helper()
+	const path = `{range .items[?(@.status.phase=="Running")]}{.metadata.labels.app\.kubernetes\.io/component} {.spec.nodeName} {.metadata.deletionTimestamp};{end}`
+	for pod := range strings.SplitSeq(r.get("pods", path), ";") {
+		if f := strings.Fields(pod); len(f) == 2 && f[0] == "worker" && f[1] != node {
+			n++
+		}
+	}
+	return n
 }
