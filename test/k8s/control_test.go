@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // startTime bounds the start of the control plane on a busy machine.
-const startTime = 3 * time.Minute
+const startTime = 5 * time.Minute
 
 // manifests is the folder with base, components and overlays.
 const manifests = "../../k8s"
