@@ -90,7 +90,7 @@ func undisturbedRun(r trial) string {
 	r.submit(clusterJob)
 	r.reaches(1)
 	r.measured("submit to the first step", began)
-	pod := r.status().Coordinator
+	pod := r.view().coordinator().Metadata.Name
 	r.andrea(0, "wait", r.name, "-n", r.name, "--timeout", patience.String())
 	r.measured("submit to complete", began)
 	for line := range strings.Lines(r.andrea(0, "logs", r.name, "-n", r.name).stdout) {
@@ -98,16 +98,18 @@ func undisturbedRun(r trial) string {
 			r.t.Errorf("its log has the line %s", line)
 		}
 	}
-	if code := r.get("pod/"+pod, "{.status.containerStatuses[0].state.terminated.exitCode}"); code != "0" {
-		r.t.Errorf("the coordinator ended with code %s", code)
+	if end := r.view().pod(pod); end.Status.Phase != "Succeeded" || end.Status.ContainerStatuses[0].State.Terminated.ExitCode != 0 {
+		r.t.Errorf("the coordinator ended as %+v", end)
 	}
 	workers := r.workers()
 	sum := r.sum()
 	if now := r.workers(); len(now) != 2 || !slices.Equal(now, workers) {
 		r.t.Errorf("the idle workers %v became %v", workers, now)
 	}
-	if restarts := r.get("pods", "{.items[*].status.containerStatuses[*].restartCount}"); strings.Trim(restarts, "0 ") != "" {
-		r.t.Errorf("containers were started again: %s", restarts)
+	for _, p := range r.view().workers("Running") {
+		if n := p.Status.ContainerStatuses[0].RestartCount; n > 0 {
+			r.t.Errorf("%s was started again %d times", p.Metadata.Name, n)
+		}
 	}
 	r.andrea(0, "stop", r.name, "-n", r.name)
 	r.workersReady(0)
@@ -140,7 +142,7 @@ func (r trial) start(step int, flags ...string) (coordinator string) {
 	r.t.Helper()
 	r.submit(clusterJob, append([]string{"--workers", "3"}, flags...)...)
 	r.reaches(step)
-	return r.status().Coordinator
+	return r.view().coordinator().Metadata.Name
 }
 
 func workersEvicted(r trial) {
@@ -162,7 +164,8 @@ func workerKilled(r trial) {
 	began := time.Now()
 	r.kill(pod)
 	r.eventually("the worker starts again", func() bool {
-		return r.get("pod/"+pod, "{.status.containerStatuses[0].restartCount}") == "1"
+		containers := r.view().pod(pod).Status.ContainerStatuses
+		return len(containers) == 1 && containers[0].RestartCount == 1
 	}, r.story)
 	r.workersReady(3)
 	r.measured("kill -9 of a worker to three that are ready", began)
@@ -170,7 +173,7 @@ func workerKilled(r trial) {
 
 func coordinatorProcessKilled(r trial) {
 	pod := r.start(30)
-	at := r.status().Progress.Step
+	at := r.step(pod)
 	began := time.Now()
 	r.kill(pod)
 	again := r.next(pod)
@@ -193,7 +196,7 @@ func deploymentScaled(r trial) {
 // suspended: by the Job's own switch, as a queue does it, and by 'andrea k8s stop'.
 func suspended(r trial) {
 	pod := r.start(10)
-	at := r.status().Progress.Step
+	at := r.step(pod)
 	suspend := func(value string) {
 		r.kube("", "patch", "job", r.name+"-coordinator", "-n", r.name, "--type=merge", "-p", `{"spec":{"suspend":`+value+`}}`)
 	}
@@ -238,11 +241,10 @@ func gpusShort(r trial) {
 		}
 	}
 	r.start(5, "--gpu", "1")
-	r.eventually("two workers wait for GPUs", func() bool {
-		s := r.status()
-		return s.Workers.Ready == 1 && len(s.Problems) == 2 && strings.Contains(strings.Join(s.Problems, " "), "Insufficient nvidia.com/gpu")
-	}, r.story)
-	r.andrea(0, "wait", r.name, "-n", r.name, "--timeout", patience.String())
+	if s := r.status(); s.Workers.Ready != 1 || len(s.Problems) != 2 || strings.Count(strings.Join(s.Problems, " "), "Insufficient nvidia.com/gpu") != 2 {
+		r.t.Errorf("it does not say that GPUs are missing: %+v\n%s", s, r.story())
+	}
+	r.eventually("the end without them", func() bool { return r.ended(r.name+"-coordinator") != "" }, r.story)
 }
 
 // gpus tells the API server that a node has GPUs.
@@ -265,9 +267,7 @@ func workersAsJob(r trial) {
 		return len(now) == 3 && !slices.Contains(now, pods[0])
 	}, r.story)
 	r.measured("eviction of a worker of a Job to its replacement", began)
-	r.eventually("the workers' Job", func() bool {
-		return r.get("job/"+r.name+"-worker", `{.status.conditions[?(@.type=="Complete")].status}`) == "True"
-	}, r.story)
+	r.eventually("the end of the workers' Job", func() bool { return r.ended(r.name+"-worker") == "Complete" }, r.story)
 	if failed := r.get("job/"+r.name+"-worker", "{.status.failed}"); strings.Trim(failed, "0") != "" {
 		r.t.Errorf("workers have failed: %s", failed)
 	}
@@ -279,8 +279,8 @@ func workersAsJob(r trial) {
 func coordinatorNodeDrained(r trial) {
 	r.pace = slowly
 	pod := r.start(30)
-	node := r.nodeOf(pod)
-	at := r.status().Progress.Step
+	node := r.view().pod(pod).Spec.NodeName
+	at := r.step(pod)
 	began := time.Now()
 	// It waits for budgets, and says so as warnings.
 	if out := r.run("", r.kubectl, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout="+patience.String()); out.code != 0 {
@@ -304,13 +304,14 @@ func coordinatorNodeDrained(r trial) {
 // coordinator when somebody has said that the node is off, since two must never hold one volume. The node comes back.
 func nodeLost(r trial) {
 	pod := r.start(30)
-	node := r.nodeOf(pod)
+	node := r.view().pod(pod).Spec.NodeName
 	began := time.Now()
 	if err := r.own.LoseNode(node); err != nil {
 		r.t.Fatal(err)
 	}
 	r.eventually(node+" is not ready", func() bool {
-		return r.kube("", "get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) != "True"
+		var n podView // of a node there is as much
+		return json.Unmarshal(r.ask("/api/v1/nodes/"+node), &n) == nil && !n.is("Ready")
 	}, r.story)
 	r.measured("loss of a node to NotReady", began)
 	r.eventually("workers on the other node", func() bool { return r.workersElsewhere(node) == 3 }, r.story)
@@ -331,9 +332,8 @@ func nodeLost(r trial) {
 // workersElsewhere counts the workers that run on other nodes than one.
 func (r trial) workersElsewhere(node string) (n int) {
 	r.t.Helper()
-	const path = `{range .items[?(@.status.phase=="Running")]}{.metadata.labels.app\.kubernetes\.io/component} {.spec.nodeName} {.metadata.deletionTimestamp};{end}`
-	for pod := range strings.SplitSeq(r.get("pods", path), ";") {
-		if f := strings.Fields(pod); len(f) == 2 && f[0] == "worker" && f[1] != node {
+	for _, p := range r.view().workers("Running") {
+		if p.Spec.NodeName != node {
 			n++
 		}
 	}
