@@ -33,14 +33,14 @@ type jsonLog struct {
 // maxMessage bounds a message, in bytes; what is longer becomes several.
 const maxMessage = 64 << 10
 
-// logLine is what a line holds.
+// logLine is what a line holds, under the names that records of a run's log have.
 type logLine struct {
-	Time    string `json:"time"`  // RFC 3339, UTC
-	Level   string `json:"level"` // info, warning, error
-	Message string `json:"message"`
+	Time    string `json:"ts"`    // RFC 3339, UTC
+	Level   string `json:"level"` // info, warn, error
+	Message string `json:"msg"`
 }
 
-// Write takes whole messages, which end with a line, and pieces of them.
+// Write takes whole messages, which end with a line, and pieces of them. What is an object already stays as it is.
 func (l *jsonLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,17 +53,21 @@ func (l *jsonLog) Write(p []byte) (int, error) {
 	if text == "" {
 		return len(p), nil
 	}
-	line, err := json.Marshal(leveled(text, l.now()))
-	if err == nil {
-		_, err = l.out.Write(append(line, '\n'))
+	line := []byte(text)
+	if text[0] != '{' || !json.Valid(line) {
+		var err error
+		if line, err = json.Marshal(leveled(text, l.now())); err != nil {
+			return len(p), err
+		}
 	}
+	_, err := l.out.Write(append(line, '\n'))
 	return len(p), err
 }
 
 // leveled takes the level out of a text, where it begins with it.
 func leveled(text string, now time.Time) logLine {
 	m := logLine{Time: now.UTC().Format(time.RFC3339Nano), Level: "info", Message: text}
-	for _, l := range []struct{ prefix, level string }{{"warning: ", "warning"}, {program + ": ", "error"}} {
+	for _, l := range []struct{ prefix, level string }{{"warning: ", "warn"}, {program + ": ", "error"}} {
 		if rest, found := strings.CutPrefix(text, l.prefix); found {
 			m.Level, m.Message = l.level, rest
 		}

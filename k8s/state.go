@@ -229,9 +229,11 @@ func said(log string) string {
 	var lines []string
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
-		var object struct{ Message string }
-		if json.Unmarshal([]byte(line), &object) == nil && object.Message != "" {
-			line = object.Message
+		var record struct {
+			Message string `json:"msg"`
+		}
+		if json.Unmarshal([]byte(line), &record) == nil && record.Message != "" {
+			line = record.Message
 		}
 		lines = append(lines, line)
 	}

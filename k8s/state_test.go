@@ -35,7 +35,7 @@ func TestStates(t *testing.T) {
 		{"writes its checkpoint", Stopping, "", []string{suspended, podJSON("p", early, ready)}},
 		{"stopped", Stopped, "", []string{suspended, podJSON("p", early, `{"phase":"Failed"}`)}},
 		{"complete", Complete, "", []string{jobJSON(`{}`, `{"type":"Complete","status":"True"}`)}},
-		{"failed in its first container", Failed, "PodFailurePolicy: exit code 2: it ended with code 2: {\"step\":3}\nno licence", []string{jobJSON(`{}`, `{"type":"Failed","status":"True","reason":"PodFailurePolicy","message":"exit code 2"}`), podJSON("p", early, `{"initContainerStatuses":[{"state":{"terminated":{"exitCode":2,"message":"{\"step\":3}\n{\"level\":\"error\",\"message\":\"no licence\"}\n"}}}]}`)}},
+		{"failed in its first container", Failed, "PodFailurePolicy: exit code 2: it ended with code 2: {\"step\":3}\nno licence", []string{jobJSON(`{}`, `{"type":"Failed","status":"True","reason":"PodFailurePolicy","message":"exit code 2"}`), podJSON("p", early, `{"initContainerStatuses":[{"state":{"terminated":{"exitCode":2,"message":"{\"step\":3}\n{\"level\":\"error\",\"msg\":\"no licence\"}\n"}}}]}`)}},
 	} {
 		s, err := StateOf("run7", []byte(`{"items":[`+strings.Join(test.items, ",")+`]}`))
 		if err != nil || s.Phase != test.phase || !strings.Contains(s.Reason, test.reason) || test.reason == "" && s.Reason != "" {
