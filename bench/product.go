@@ -52,16 +52,12 @@ func products(m *meter, c model.Config) ([]Product, error) {
 
 // drawLinear returns a layer with drawn weights and inputs.
 func drawLinear(in, out int) *cpuengine.Linear {
+	l := cpuengine.NewLinear(productRows, in, out)
 	r := rand.New(rand.NewPCG(1, 2))
-	draw := func(n int) []float32 {
-		x := make([]float32, n)
+	for _, x := range [][]float32{l.W, l.X, l.Y} {
 		for i := range x {
 			x[i] = r.Float32() - 0.5
 		}
-		return x
 	}
-	return &cpuengine.Linear{
-		Rows: productRows, In: in, Out: out,
-		W: draw(out * in), DW: draw(out * in), X: draw(productRows * in), DX: draw(productRows * in), Y: draw(productRows * out),
-	}
+	return l
 }

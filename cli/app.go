@@ -109,7 +109,30 @@ any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 		Version:       version(),
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(helpCommand(root))
 	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o), keysCommand(o),
 		dataCommand(o), checkpointsCommand(o), verifyRunCommand(o), replayCommand(o), generateCommand(o), modelCommand(o), benchCommand(o), doctorCommand(o), k8sCommand(o))
 	return root
+}
+
+// helpCommand is that of the library, but a command that does not exist is an error.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Explain a command",
+		Long:  "Explain a command, with examples. 'andrea help' lists the commands.",
+		Example: `  andrea help train
+  andrea help data prepare`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err == nil && len(rest) > 0 {
+				err = fmt.Errorf("unknown command %q for %q", rest[0], about.CommandPath())
+			}
+			if err != nil {
+				return badInput(err)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
 }

@@ -86,6 +86,9 @@ func (f *trainFlags) given(c *cobra.Command) {
 // jobSpec is the job that the flags describe.
 func (f *trainFlags) jobSpec(fsys vfs.FS) (pipeline.JobSpec, error) {
 	spec := pipeline.DefaultJobSpec()
+	if f.variant != "" {
+		spec = pipeline.DefaultJobSpecFor(f.variant)
+	}
 	if f.job != "" {
 		data, err := vfs.ReadFile(fsys, f.job, pipeline.MaxJobSpecBytes)
 		if err != nil {

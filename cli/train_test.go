@@ -289,6 +289,8 @@ func TestBadInputChangesNothing(t *testing.T) {
 		{"no such text", []string{"train", "--text", "nowhere"}, []string{"nowhere"}},
 		{"no such run", []string{"resume", "nowhere"}, []string{"nowhere"}},
 		{"unknown flag", []string{"train", "--colour"}, []string{"--colour"}},
+		{"help about nothing", []string{"help", "trane"}, []string{`"trane"`}},
+		{"help about nothing below a command", []string{"help", "data", "prepair"}, []string{`"prepair"`, "andrea data"}},
 		{"too little text", []string{"train", "--text", "text", "--tokenizer", "bytes", "--set", "model.context=16384", "--set", "batch.tokens_per_step=131072"}, []string{"16385"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

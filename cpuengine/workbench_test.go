@@ -29,11 +29,13 @@ func TestWorkbenchComputes(t *testing.T) {
 		}
 		w.Read(src)
 		// [[1 2]]·[[3 4] [5 6] [7 8]]ᵀ and the gradients where dy = y.
-		l := Linear{Rows: 1, In: 2, Out: 3, W: []float32{3, 4, 5, 6, 7, 8}, DW: make([]float32, 6), X: []float32{1, 2}, DX: make([]float32, 2), Y: make([]float32, 3)}
-		w.Forward(&l)
-		w.InputGradient(&l)
-		w.WeightGradient(&l)
-		w.WeightGradient(&l)
+		l := NewLinear(1, 2, 3)
+		copy(l.W, []float32{3, 4, 5, 6, 7, 8})
+		copy(l.X, []float32{1, 2})
+		w.Forward(l)
+		w.InputGradient(l)
+		w.WeightGradient(l)
+		w.WeightGradient(l)
 		if !slices.Equal(l.Y, []float32{11, 17, 23}) || !slices.Equal(l.DX, []float32{279, 330}) || !slices.Equal(l.DW, []float32{22, 44, 34, 68, 46, 92}) {
 			t.Errorf("%s: %v %v %v", path, l.Y, l.DX, l.DW)
 		}

@@ -15,7 +15,7 @@ import (
 const MaxJobSpecBytes = 1 << 20
 
 // JobSpec is a whole training job. It and the dataset decide the bits of every
-// state; where the job runs decides none. DefaultJobSpec gives every key a value.
+// state; where the job runs decides none. DefaultJobSpecFor gives every key a value.
 type JobSpec struct {
 	Name        string         `yaml:"name"`
 	Model       ModelSpec      `yaml:"model"`
@@ -85,14 +85,32 @@ type CheckpointSpec struct {
 }
 
 // DefaultJobSpec returns the job of a first run, without a dataset.
-func DefaultJobSpec() JobSpec {
+func DefaultJobSpec() JobSpec { return DefaultJobSpecFor("12m") }
+
+// rates are lr and min_lr by default.
+type rates struct{ most, least float64 }
+
+// commonRates are those of every variant that is not too large for them: at 1e-3 after the short
+// warm-up of a first run 480m diverges within a few steps.
+var (
+	commonRates = rates{1e-3, 1e-4}
+	largeRates  = map[string]rates{"120m": {6e-4, 6e-5}, "480m": {3e-4, 3e-5}}
+)
+
+// DefaultJobSpecFor is DefaultJobSpec for a variant of the model, known or not: the larger ones
+// learn at a lower rate.
+func DefaultJobSpecFor(variant string) JobSpec {
+	lr, large := largeRates[variant]
+	if !large {
+		lr = commonRates
+	}
 	return JobSpec{
 		Name:  "demo",
-		Model: ModelSpec{Variant: "12m"},
+		Model: ModelSpec{Variant: variant},
 		Data:  DataSpec{Validation: 0.005},
 		Batch: BatchSpec{TokensPerStep: 8192, Microbatch: 1, Lanes: 8},
 		Optimizer: OptimizerSpec{
-			LR: 1e-3, MinLR: 1e-4, WarmupSteps: 20, Betas: []float64{0.9, 0.95},
+			LR: lr.most, MinLR: lr.least, WarmupSteps: 20, Betas: []float64{0.9, 0.95},
 			Eps: 1e-8, WeightDecay: 0.1, GradClip: 1,
 		},
 		Steps:       50,
@@ -112,10 +130,14 @@ const (
 	OnNonfiniteSkip = "skip"
 )
 
-// ParseJobSpec reads a job spec in YAML over the defaults. Unknown keys, repeated
-// keys and wrong types are errors with their lines; values are checked by Resolve.
+// ParseJobSpec reads a job spec in YAML over the defaults of its variant. Unknown keys,
+// repeated keys and wrong types are errors with their lines; values are checked by Resolve.
 func ParseJobSpec(data []byte) (JobSpec, error) {
-	spec := DefaultJobSpec()
+	named := DefaultJobSpec()
+	if err := named.overlay(data); err != nil {
+		return JobSpec{}, fmt.Errorf("reading the job spec: %w", err)
+	}
+	spec := DefaultJobSpecFor(named.Model.Variant)
 	if err := spec.overlay(data); err != nil {
 		return JobSpec{}, fmt.Errorf("reading the job spec: %w", err)
 	}

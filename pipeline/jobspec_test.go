@@ -103,6 +103,23 @@ func TestWhatIsNotGivenHasItsDefault(t *testing.T) {
 	}
 }
 
+func TestLargeModelsLearnAtALowerRate(t *testing.T) {
+	for yaml, want := range map[string][2]float64{
+		"model: {variant: 12m}":                                {1e-3, 1e-4},
+		"model: {variant: 120m}":                               {6e-4, 6e-5},
+		"model: {variant: 480m}":                               {3e-4, 3e-5},
+		"model: {variant: 480m}\noptimizer: {lr: 1e-3}":        {1e-3, 3e-5},
+		"model: {variant: custom, d_model: 64, n_head: 2}":     {1e-3, 1e-4},
+		"model: {variant: 480m}\noptimizer: {min_lr: 0}\n":     {3e-4, 0},
+		"optimizer: {warmup_steps: 3}\nmodel: {variant: 120m}": {6e-4, 6e-5},
+	} {
+		spec, err := pipeline.ParseJobSpec([]byte(yaml))
+		if got := [2]float64{spec.Optimizer.LR, spec.Optimizer.MinLR}; err != nil || math.Abs(got[0]/want[0]-1) > 1e-9 || math.Abs(got[1]-want[1]) > 1e-12 {
+			t.Errorf("%s: lr and min_lr are %v, want %v: %v", yaml, got, want, err)
+		}
+	}
+}
+
 func TestSet(t *testing.T) {
 	for _, c := range []struct {
 		assignment string

@@ -40,3 +40,29 @@ func byHandTo(t *testing.T, workers int) {
 	}
 	judge(t, c.run())
 }
+
+// As many workers as a lane each allows, and a prime number of them that no tree fits.
+func TestManyWorkers(t *testing.T) {
+	dir := t.TempDir()
+	first := ""
+	for _, n := range []int{1, 61, 64} {
+		run := strconv.Itoa(n)
+		if _, err := command(dir, "andrea", "train", "--job", jobFile, "--run", run, "--workers", run, "--steps", "4",
+			"--set", "batch.lanes=64", "--set", "batch.tokens_per_step=4096", "--set", "eval.every=2"); err != nil {
+			t.Fatal(err)
+		}
+		got, err := sums(filepath.Join(dir, run), 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = got
+		}
+		if got != first {
+			t.Errorf("%d workers give\n%swant\n%s", n, got, first)
+		}
+		if _, err := command(dir, "andrea", "verify-run", run); err != nil {
+			t.Error(err)
+		}
+	}
+}
