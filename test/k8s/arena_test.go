@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,12 +33,25 @@ type arena struct {
 	image string
 	own   *cluster.Cluster // nil: it is somebody else's, and its nodes cannot be lost
 	proxy string           // URL at which the API server can be asked without starting a program
+	sums  *sums
+}
+
+// sums are the SHA-256 of the weights in which runs have ended, by their names.
+type sums struct {
+	mu sync.Mutex
+	of map[string]string
+}
+
+func (s *sums) keep(run, sum string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[run] = sum
 }
 
 // newArena finds or starts a cluster.
 func newArena(t *testing.T) arena {
 	t.Helper()
-	a := arena{user: user{t: t, bin: t.TempDir(), kubeconfig: os.Getenv(kubeconfigVariable), kubectl: "kubectl"}, image: os.Getenv(imageVariable)}
+	a := arena{user: user{t: t, bin: t.TempDir(), kubeconfig: os.Getenv(kubeconfigVariable), kubectl: "kubectl"}, image: os.Getenv(imageVariable), sums: &sums{of: map[string]string{}}}
 	switch {
 	case a.kubeconfig == "":
 		a.startCluster()
