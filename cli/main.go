@@ -27,7 +27,7 @@ func Main(arguments ...string) int {
 			engine, err := launch.Choose(choice, device, gemm)
 			return frugalEngine(engine), err
 		},
-		stdout: os.Stdout, stderr: os.Stderr,
+		stdout: os.Stdout, stderr: messages(os.Stderr),
 		signals: make(chan os.Signal, 2),
 		self:    []string{self},
 	}
