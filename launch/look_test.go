@@ -3,6 +3,7 @@ package launch_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"andrea/launch"
@@ -32,5 +33,13 @@ func TestLookAtARunThatNeverStarted(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "generations")); err == nil {
 		t.Error("looking has made a folder")
+	}
+	for _, job := range []string{"", "# nothing\n", "name: tiny\n"} {
+		if err := os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(job), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := launch.Look(vfs.OS, dir); err == nil || !strings.Contains(err.Error(), "job.yaml: it is no resolved job") {
+			t.Errorf("with the job %q: %v", job, err)
+		}
 	}
 }

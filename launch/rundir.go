@@ -105,6 +105,9 @@ func readJob(fsys vfs.FS, dir string) (pipeline.JobSpec, error) {
 	if err != nil {
 		return pipeline.JobSpec{}, fmt.Errorf("%s: %w", path, err)
 	}
+	if err := spec.CheckResolved(); err != nil {
+		return pipeline.JobSpec{}, fmt.Errorf("%s: %w", path, err)
+	}
 	return spec, nil
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,6 +192,21 @@ func nested(key, value string) ([]byte, error) {
 		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{name, node}}
 	}
 	return yaml.Marshal(node)
+}
+
+// CheckResolved fails for a spec that NewPlan has not resolved, such as that of an empty file: a run's
+// own file has every number of the model and pins the dataset.
+func (s JobSpec) CheckResolved() error {
+	m := s.Model
+	for _, missing := range []bool{
+		m.DModel == nil, m.NHead == nil, m.NLayer == nil, m.Context == nil, m.Vocab == nil, m.Activation == nil,
+		m.EmbedNorm == nil, m.FinalNorm == nil, m.NormEps == nil, s.Data.Path == "", s.Data.Fingerprint == "",
+	} {
+		if missing {
+			return errors.New("it is no resolved job, which has every number of the model and the dataset's fingerprint: restore it: every checkpoint's manifest.json holds its text")
+		}
+	}
+	return nil
 }
 
 // Marshal writes the spec as YAML; ParseJobSpec reads it back to the same value.

@@ -63,7 +63,10 @@ func Run(fsys vfs.FS, dir string) (*Folder, error) {
 	data, err := vfs.ReadFile(fsys, path, pipeline.MaxJobSpecBytes)
 	if err == nil {
 		var job pipeline.JobSpec
-		if job, err = pipeline.ParseJobSpec(data); err != nil {
+		if job, err = pipeline.ParseJobSpec(data); err == nil {
+			err = job.CheckResolved()
+		}
+		if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		} else {
 			f.job = &job
