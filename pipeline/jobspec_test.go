@@ -63,6 +63,17 @@ func TestJobSpecsAreReadStrictly(t *testing.T) {
 		{"fraction through an alias", "optimizer: {lr: &x 0.5, warmup_steps: *x}\n", "warmup_steps is 0.5"},
 		{"fraction in a merged section", "model: {<<: {d_model: 64.1}}\n", "d_model is 64.1"},
 		{"fraction in a merged list", "model: {<<: [{d_model: 64.1}]}\n", "d_model is 64.1"},
+		{"octal digits", "name: a\nsteps: 010\n", "line 2: steps is 010: write a number in plain decimal digits"},
+		{"octal", "seed: 0o17\n", "seed is 0o17: write"},
+		{"binary", "seed: 0b11\n", "seed is 0b11: write"},
+		{"hexadecimal", "steps: 0x10\n", "steps is 0x10: write"},
+		{"underscores", "steps: 1_000\n", "steps is 1_000: write"},
+		{"octal digits, negative", "eval: {every: -010}\n", "every is -010: write"},
+		{"octal digits with a tag", "steps: !!int 010\n", "steps is 010: write"},
+		{"octal digits for a fraction", "optimizer: {grad_clip: 010}\n", "grad_clip is 010: write"},
+		{"underscores in a fraction", "optimizer: {lr: 0.000_1}\n", "lr is 0.000_1: write"},
+		{"octal digits of an optional key", "model: {d_model: 0100}\n", "d_model is 0100: write"},
+		{"octal digits in a list", "optimizer: {betas: [0.9, 01]}\n", "betas[1] is 01: write"},
 		{"no value", "name: a\nsteps:\n", "line 2: steps has no value: give one, or leave the key out"},
 		{"repeated key", "steps: 1\nseed: 1\nsteps: 2\n", `line 3: mapping key "steps" already defined at line 1`},
 		{"repeated nested key", "model:\n  d_model: 1\n  d_model: 2\n", `line 3: mapping key "d_model" already defined at line 2`},
@@ -97,7 +108,7 @@ func TestWhatIsNotGivenHasItsDefault(t *testing.T) {
 			t.Errorf("%q gives %+v, %v", yaml, spec, err)
 		}
 	}
-	spec, err := pipeline.ParseJobSpec([]byte("model: {d_model: 64}\noptimizer: {lr: 2}\nsteps: 0x10\n"))
+	spec, err := pipeline.ParseJobSpec([]byte("model: {d_model: 64}\noptimizer: {lr: 2}\nsteps: 16\n"))
 	if err != nil || spec.Model.Variant != "12m" || *spec.Model.DModel != 64 || spec.Optimizer.LR != 2 || spec.Optimizer.MinLR != 1e-4 || spec.Steps != 16 {
 		t.Errorf("spec = %+v, %v", spec, err)
 	}
@@ -128,6 +139,9 @@ func TestSet(t *testing.T) {
 		{"steps=7", func(s pipeline.JobSpec) bool { return s.Steps == 7 }},
 		{"model.d_model=96", func(s pipeline.JobSpec) bool { return *s.Model.DModel == 96 && *s.Model.NHead == 4 }},
 		{"optimizer.betas=[0.5, 0.6]", func(s pipeline.JobSpec) bool { return slices.Equal(s.Optimizer.Betas, []float64{0.5, 0.6}) }},
+		{"optimizer.lr=+.5E-3", func(s pipeline.JobSpec) bool { return s.Optimizer.LR == 0.0005 }},
+		{"seed=18446744073709551615", func(s pipeline.JobSpec) bool { return s.Seed == 1<<64-1 }},
+		{"name=010", func(s pipeline.JobSpec) bool { return s.Name == "010" }},
 		{"optimizer.lr=3e-4", func(s pipeline.JobSpec) bool { return s.Optimizer.LR == 3e-4 }},
 		{"model={n_layer: 3, context: 9}", func(s pipeline.JobSpec) bool { return *s.Model.NLayer == 3 && *s.Model.Context == 9 }},
 		{"data.path=/data/a=b", func(s pipeline.JobSpec) bool { return s.Data.Path == "/data/a=b" }},
@@ -160,6 +174,7 @@ func TestABadSetChangesNothing(t *testing.T) {
 		{".steps=1", `unknown key ""`},
 		{"steps=many", `setting steps: line 1: "many" is not a whole number`},
 		{"steps=2.5", "steps is 2.5: must be a whole number"},
+		{"steps=010", "setting steps: line 1: steps is 010: write a number in plain decimal digits"},
 		{"steps=", "setting steps: line 1: steps has no value"},
 		{"data.path=#x", "path has no value"},
 		{"name=a\nsteps: 9", "the value cannot be read"},

@@ -36,8 +36,8 @@ func decodeStrict(data []byte, v any) error {
 }
 
 // laxScalars finds what the YAML library lets pass into a value of type t: it cuts
-// 2.5 down to an integer, rounds integers that are too large, and leaves a key without
-// a value as it was; and texts with control characters, which it does not all write so that
+// 2.5 down to an integer, rounds integers that are too large, reads 010 as 8 and 1_000 as
+// 1000, and leaves a key without a value as it was; and texts with control characters, which it does not all write so that
 // they read back. The node has been decoded into t, so aliases have no cycles.
 func laxScalars(n *yaml.Node, t reflect.Type, key string) (faults []error) {
 	for n.Kind == yaml.AliasNode {
@@ -62,16 +62,31 @@ func laxScalars(n *yaml.Node, t reflect.Type, key string) (faults []error) {
 		for _, item := range n.Content {
 			faults = append(faults, laxScalars(item, t, key)...)
 		}
+	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
+		for i, item := range n.Content {
+			faults = append(faults, laxScalars(item, t.Elem(), fmt.Sprintf("%s[%d]", key, i))...)
+		}
 	case n.ShortTag() == "!!null" && t.Kind() != reflect.Struct:
 		faults = append(faults, fmt.Errorf("line %d: %s has no value: give one, or leave the key out", n.Line, key))
 	case n.ShortTag() == "!!float" && (reflect.Zero(t).CanInt() || reflect.Zero(t).CanUint()):
 		faults = append(faults, fmt.Errorf("line %d: %s is %.40s: must be a whole number of at most 64 bits, written in digits", n.Line, key, n.Value))
+	case isNumber(t) && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float") && !plainNumber.MatchString(n.Value):
+		faults = append(faults, fmt.Errorf("line %d: %s is %.40s: write a number in plain decimal digits, such as 10 or 2.5e-4: without zeros in front, underscores, 0x, 0o or 0b", n.Line, key, n.Value))
 	case t.Kind() == reflect.String:
 		if text := textOf(n); strings.ContainsFunc(text, unicode.IsControl) {
 			faults = append(faults, fmt.Errorf("line %d: %s is %.40q: it contains a control character, such as a tab or the end of a line: leave it out", n.Line, key, text))
 		}
 	}
 	return faults
+}
+
+// plainNumber is what means the same number to everybody, or is none: the values are checked elsewhere.
+var plainNumber = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
+
+// isNumber reports whether values of type t are numbers.
+func isNumber(t reflect.Type) bool {
+	zero := reflect.Zero(t)
+	return zero.CanInt() || zero.CanUint() || zero.CanFloat()
 }
 
 // textOf is the text that a scalar gives: not always what is written, which may be base64.
