@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,14 +25,35 @@ type trainFlags struct {
 	tokenizer string
 	job       string
 	run       string
-	steps     int64
-	seed      uint64
+	steps     wholeNumber
+	seed      wholeNumber
 	set       []string
 	printJob  bool
 	json      bool
 	workers   int
 	engine    engineFlags
 }
+
+// wholeNumber is the value of a flag that stands for a key of the job. It is kept as it was typed, so
+// that 010 is refused as it is in a file; flags of package pflag would take it for 8.
+type wholeNumber string
+
+// Set implements pflag.Value.
+func (w *wholeNumber) Set(text string) error {
+	if !digits.MatchString(text) {
+		return errors.New("it must be a whole number in decimal digits, without zeros in front")
+	}
+	*w = wholeNumber(text)
+	return nil
+}
+
+// String implements pflag.Value.
+func (w *wholeNumber) String() string { return string(*w) }
+
+// Type implements pflag.Value; it is what the help shows.
+func (*wholeNumber) Type() string { return "int" }
+
+var digits = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 func trainCommand(o outside) *cobra.Command {
 	var f trainFlags
@@ -58,8 +80,8 @@ a checkpoint and stops; 'andrea resume' goes on.`,
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "how --text becomes tokens: bytes or harris:N with N learnt segments\n(default harris:2048; harris:8192 for 120m and 480m)")
 	flags.StringVar(&f.job, "job", "", "job spec in YAML")
 	flags.StringVar(&f.run, "run", "", "folder of the run (default runs/NAME, NAME being the job's name, numbered)")
-	flags.Int64Var(&f.steps, "steps", 0, "number of optimizer steps (default 50)")
-	flags.Uint64Var(&f.seed, "seed", 0, "seed of the weights and of the order of the data (default 1)")
+	flags.Var(&f.steps, "steps", "number of optimizer steps (default 50)")
+	flags.Var(&f.seed, "seed", "seed of the weights and of the order of the data (default 1)")
 	flags.StringArrayVar(&f.set, "set", nil, "set one key of the job, such as optimizer.lr=6e-4; can be repeated")
 	flags.IntVar(&f.workers, "workers", 1, "how many worker processes train together; the bits do not depend on it")
 	f.engine.add(c)
@@ -73,8 +95,8 @@ a checkpoint and stops; 'andrea resume' goes on.`,
 func (f *trainFlags) given(c *cobra.Command) {
 	var keys []string
 	for flag, assignment := range map[string]string{
-		"steps": fmt.Sprintf("steps=%d", f.steps),
-		"seed":  fmt.Sprintf("seed=%d", f.seed),
+		"steps": "steps=" + f.steps.String(),
+		"seed":  "seed=" + f.seed.String(),
 	} {
 		if c.Flags().Changed(flag) {
 			keys = append(keys, assignment)
@@ -118,8 +140,7 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 		return badInput(err)
 	}
 	if f.printJob {
-		_, err := o.stdout.Write(spec.Marshal())
-		return err
+		return f.print(o, spec)
 	}
 	if err := checkWorkers(f.workers); err != nil {
 		return badInput(err)
@@ -153,6 +174,24 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	}
 	show.note("%s", strings.TrimSpace(string(run.Plan.Spec.Marshal())))
 	return trainRun(o, run, guard, show, resumeLine(dir, ""))
+}
+
+// print checks what shows without a dataset, and prints the job. What this machine can compute on says nothing: the
+// job may be for another.
+func (f *trainFlags) print(o outside, spec pipeline.JobSpec) error {
+	vocab := 0 // a dataset says it, which need not be here
+	if f.tokenizer != "" || len(f.text) > 0 {
+		tokens, err := f.tokenizerSpec(&spec)
+		if err != nil {
+			return badInput(err)
+		}
+		vocab = tokens.Vocab()
+	}
+	if err := launch.CheckSpec(spec, vocab); err != nil {
+		return badInput(err)
+	}
+	_, err := o.stdout.Write(spec.Marshal())
+	return err
 }
 
 // checkRun refuses a run that exists before any text is read.

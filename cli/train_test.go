@@ -327,3 +327,31 @@ func TestPrintJobIsAWholeJob(t *testing.T) {
 		t.Errorf("the printed job reads back as\n%s\nwant\n%s", again.stdout, r.stdout)
 	}
 }
+
+// What train would refuse whatever the dataset is not printed.
+func TestPrintJobRefusesWhatTrainRefuses(t *testing.T) {
+	p := newPlace(t)
+	for set, want := range map[string]string{
+		"optimizer.lr=.nan":          "optimizer.lr is NaN",
+		"optimizer.betas=[3, 3]":     "optimizer.betas[0] is 3",
+		"precision=fp16":             `precision is "fp16"`,
+		"audit=2":                    "audit is 2",
+		"model.d_model=999999999999": "d_model",
+		"batch.tokens_per_step=1":    "batch: ",
+		"steps=010":                  "plain decimal",
+	} {
+		if r := p.here(outside{}, "train", "--print-job", "--set", set); r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: exit %d\n%s%s", set, r.code, r.stdout, r.stderr)
+		}
+	}
+	for _, args := range [][]string{{"--steps", "010"}, {"--seed", "0x1"}, {"--steps", "1_000"}} {
+		if r := p.here(outside{}, append([]string{"train", "--print-job"}, args...)...); r.code != 2 || !strings.Contains(r.stderr, "decimal digits") {
+			t.Errorf("%v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	for _, set := range []string{"model.vocab=300", "precision=bf16", "data.fingerprint=abc"} { // a dataset's, or another machine's, business
+		if r := p.here(outside{}, "train", "--print-job", "--set", set); r.code != 0 {
+			t.Errorf("%s: exit %d\n%s", set, r.code, r.stderr)
+		}
+	}
+}

@@ -73,10 +73,16 @@ func plan(env Environment, spec pipeline.JobSpec) (*pipeline.Plan, *Data, error)
 }
 
 // CheckSpec finds the faults of a job whose dataset does not exist yet, except those
-// that only its number of tokens shows. tokenizerVocab is the size that the
-// tokenizer will have.
+// that only its tokens show. tokenizerVocab is the size that the tokenizer will have; 0: it is not known
+// either, and the model's own vocab is believed.
 func CheckSpec(spec pipeline.JobSpec, tokenizerVocab int) error {
 	const plenty = 1 << 50
-	_, err := pipeline.NewPlan(spec, pipeline.DatasetInfo{Tokenizer: "to be learnt", Vocab: tokenizerVocab, Tokens: plenty})
+	if tokenizerVocab == 0 {
+		tokenizerVocab = tokenizer.Spec{}.Vocab() // the smallest that there is
+		if own := spec.Model.Vocab; own != nil {
+			tokenizerVocab = *own
+		}
+	}
+	_, err := pipeline.NewPlan(spec, pipeline.DatasetInfo{Fingerprint: spec.Data.Fingerprint, Tokenizer: "to be learnt", Vocab: tokenizerVocab, Tokens: plenty})
 	return err
 }
