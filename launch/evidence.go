@@ -13,9 +13,6 @@ import (
 	"andrea/vfs"
 )
 
-// maxJournalBytes is the largest journal that is read.
-const maxJournalBytes = 4 << 30
-
 // evidence is a run as its files tell it, opened for reading alone: nothing is locked, written or made, so that it
 // can be looked at while it runs.
 type evidence struct {
@@ -73,11 +70,14 @@ func (e *evidence) read(fsys vfs.FS) error {
 		}
 	}
 	path := filepath.Join(e.dir, journalFile)
-	data, err := vfs.ReadFile(fsys, path, maxJournalBytes)
+	file, err := fsys.Open(path)
+	if err == nil {
+		e.journal, e.broken, err = ledger.ReadJournal(file)
+		err = errors.Join(err, file.Close())
+	}
 	if err != nil {
 		return fmt.Errorf("reading the journal %s: %w", path, err)
 	}
-	e.journal, e.broken = ledger.ParseJournal(data)
 	return nil
 }
 

@@ -2,11 +2,14 @@ package pipeline_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"pgregory.net/rapid"
 
@@ -223,7 +226,7 @@ func TestDamageNamesItsLine(t *testing.T) {
 		{"zeros", join(lines[0], strings.Repeat("\x00", 512), "\n"), "line 2: it is no JSON object"},
 		{"a wrong type", first(`"tokens":2`, `"tokens":"2"`), "line 1: "},
 		{"a digest that is none", first(`"root_digest":"0`, `"root_digest":"x`), "line 1: reading a digest"},
-		{"a line that is too long", strings.Repeat("x", pipeline.MaxJournalLine+1) + "\n", "line 1: it has 8388609 bytes: at most 8388608 are read"},
+		{"a line that is too long", strings.Repeat("x", pipeline.MaxJournalLine+1) + "\n", "line 1: it has more than 8388608 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j, err := pipeline.ParseJournal([]byte(c.data))
@@ -231,6 +234,58 @@ func TestDamageNamesItsLine(t *testing.T) {
 				t.Errorf("error %.300v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// The steps whose lines nothing contradicts are told, whatever line shows the damage.
+func TestDamageLeavesTheStepsBefore(t *testing.T) {
+	lines := strings.SplitAfter(string(history(t, 4, false)), "\n")
+	for _, c := range []struct {
+		name, old, new     string
+		at                 int // the line that is damaged, from 0
+		line, kept, proved int
+	}{
+		{"no record", `"tokens"`, `"tokenz"`, 4, 5, 4, 2},
+		{"no commit record", `"tokens"`, `"tokenz"`, 5, 6, 5, 2},
+		{"another value, which the next line shows", `"tokens":2`, `"tokens":6`, 4, 6, 4, 2},
+		{"another value in the first line", `"tokens":2`, `"tokens":6`, 0, 2, 0, 0},
+	} {
+		damaged := slices.Clone(lines)
+		damaged[c.at] = strings.Replace(damaged[c.at], c.old, c.new, 1)
+		j, err := pipeline.ReadJournal(strings.NewReader(strings.Join(damaged, "")))
+		var damage *pipeline.JournalDamage
+		if !errors.As(err, &damage) || damage.Line != c.line || damage.Kept != c.kept || damage.Proved() != int64(c.proved) || j.Last() != int64(c.line/2) {
+			t.Errorf("%s: %v, %+v", c.name, err, damage)
+		}
+	}
+}
+
+// zeros is a sparse file: it never ends, and counts what was read of it.
+type zeros struct{ read int }
+
+func (z *zeros) Read(b []byte) (int, error) {
+	clear(b)
+	z.read += len(b)
+	return len(b), nil
+}
+
+func TestNoMoreThanALineIsReadOfAFileWithoutLines(t *testing.T) {
+	z := &zeros{}
+	_, err := pipeline.ReadJournal(z)
+	if err == nil || !strings.Contains(err.Error(), "line 1: it has more than 8388608 bytes") || z.read > pipeline.MaxJournalLine+1<<17 {
+		t.Errorf("%d bytes were read: %v", z.read, err)
+	}
+	torn := strings.Repeat("x", pipeline.MaxJournalLine)
+	if j, err := pipeline.ParseJournal([]byte(torn)); err != nil || j.Torn != len(torn) {
+		t.Errorf("the longest torn line: %v", err)
+	}
+	if _, err := pipeline.ParseJournal([]byte(torn + "x")); err == nil {
+		t.Error("a torn line that is too long is counted")
+	}
+	failed := errors.New("no disk")
+	var damage *pipeline.JournalDamage
+	if _, err := pipeline.ReadJournal(iotest.ErrReader(failed)); !errors.Is(err, failed) || errors.As(err, &damage) {
+		t.Errorf("a file that cannot be read: %v", err)
 	}
 }
 

@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 
@@ -119,7 +122,8 @@ type Recorded struct {
 type Journal struct {
 	Steps      []Recorded
 	LastDigest string // SHA-256 of the last line; empty without lines
-	Torn       int    // bytes of a last line that was not written whole
+	Bytes      int64  // of the whole lines that were read
+	Torn       int    // bytes behind them, of a last line that was not written whole
 }
 
 // Last is the newest step that has an intent.
@@ -151,24 +155,96 @@ func lineDigest(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ParseJournal reads a journal: whole lines, each naming the digest of the one
-// before, an intent and a commit record for every step from 1 on. What follows the
-// last newline was torn by a crash and is counted, not read. Anything else that is
-// wrong is an error that names the line.
+// JournalDamage is the error of a journal with a line that cannot follow the ones before it.
+type JournalDamage struct {
+	Line int // its number, from 1
+	Kept int // lines before it that what follows them confirms, or nothing contradicts
+	Err  error
+}
+
+// Error implements error.
+func (d *JournalDamage) Error() string {
+	return fmt.Sprintf("reading the journal: line %d: %v: the file is damaged: restore it from a copy", d.Line, d.Err)
+}
+
+// Unwrap returns what is wrong with the line.
+func (d *JournalDamage) Unwrap() error { return d.Err }
+
+// Proved is the last step that the kept lines hold whole.
+func (d *JournalDamage) Proved() int64 { return int64(d.Kept / 2) } // two lines a step
+
+// errChain says that a line does not name the digest of the one before it, so one of the two is damaged.
+var errChain = errors.New("it follows another line")
+
+// chainError is an error that wraps errChain and does not say so.
+type chainError struct{ error }
+
+func (chainError) Is(target error) bool { return target == errChain }
+
+// ParseJournal is ReadJournal of a file's bytes, without a journal when anything is wrong.
 func ParseJournal(data []byte) (*Journal, error) {
-	j := &Journal{}
-	for number := 1; len(data) > 0; number++ {
-		line, rest, whole := bytes.Cut(data, []byte("\n"))
-		if !whole {
-			j.Torn = len(line)
-			break
-		}
-		if err := j.add(line); err != nil {
-			return nil, fmt.Errorf("reading the journal: line %d: %w: the file is damaged: restore it from a copy", number, err)
-		}
-		data = rest
+	j, err := ReadJournal(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
 	}
 	return j, nil
+}
+
+// ReadJournal reads a journal line by line: whole lines, each naming the digest of the one
+// before, an intent and a commit record for every step from 1 on. What follows the
+// last newline was torn by a crash and is counted, not read. Anything else that is
+// wrong with a line is a JournalDamage; the journal then ends before that line. No more than one line,
+// of at most MaxJournalLine bytes, is held besides the journal.
+func ReadJournal(r io.Reader) (*Journal, error) {
+	j, lines := &Journal{}, bufio.NewReaderSize(r, 1<<16)
+	var line []byte
+	for number := 1; ; number++ {
+		whole, err := readLine(lines, &line)
+		if err == nil && !whole {
+			j.Torn = len(line)
+			return j, nil
+		}
+		if errors.Is(err, errLongLine) {
+			return j, &JournalDamage{Line: number, Kept: number - 1, Err: err}
+		}
+		if err != nil {
+			return j, fmt.Errorf("reading the journal: line %d: %w", number, err)
+		}
+		if err := j.add(line); err != nil {
+			kept := number - 1
+			if errors.Is(err, errChain) {
+				kept = max(0, kept-1)
+			}
+			return j, &JournalDamage{Line: number, Kept: kept, Err: err}
+		}
+		j.Bytes += int64(len(line)) + 1
+	}
+}
+
+var errLongLine = fmt.Errorf("it has more than %d bytes, which is the most that is read", MaxJournalLine)
+
+// readLine puts the next line, without its newline, into *line, whose bytes it uses again. whole is false
+// for what follows the last newline, which may be nothing.
+func readLine(r *bufio.Reader, line *[]byte) (whole bool, err error) {
+	*line = (*line)[:0]
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(*line)+len(part) > MaxJournalLine+1 {
+			return false, errLongLine
+		}
+		*line = append(*line, part...)
+		switch {
+		case err == nil:
+			*line = (*line)[:len(*line)-1]
+			return true, nil
+		case err == io.EOF && len(*line) <= MaxJournalLine:
+			return false, nil
+		case err == io.EOF:
+			return false, errLongLine
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return false, err
+		}
+	}
 }
 
 // add appends one line.
@@ -185,7 +261,7 @@ func (j *Journal) add(line []byte) error {
 		return fmt.Errorf("it is no JSON object: %w", err)
 	}
 	if head.Previous != j.LastDigest {
-		return fmt.Errorf("it follows the line with digest %.12q, but that line has %.12q", head.Previous, j.LastDigest)
+		return chainError{fmt.Errorf("it follows the line with digest %.12q, but that line has %.12q", head.Previous, j.LastDigest)}
 	}
 	if err := j.addKind(head.Kind, line); err != nil {
 		return err

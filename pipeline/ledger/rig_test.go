@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"testing"
@@ -162,7 +163,10 @@ func written(t testing.TB, all []pipeline.Recorded) (data []byte, j *pipeline.Jo
 // verified is the report on a journal and the manifests of checkpoints.
 func verified(t testing.TB, p *pipeline.Plan, data []byte, manifests ...checkpoints.Manifest) ledger.Report {
 	t.Helper()
-	j, broken := ledger.ParseJournal(data)
+	j, broken, err := ledger.ReadJournal(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
 	report, err := ledger.Verify(ledger.Claims{Plan: p, Journal: j, Broken: broken, Manifests: manifests, Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)

@@ -20,15 +20,39 @@ type Journal struct {
 
 // ReadJournal reads the journal at path without touching it.
 func ReadJournal(fsys vfs.FS, path string) (*pipeline.Journal, error) {
-	data, err := vfs.ReadFile(fsys, path, maxJournalBytes)
+	file, err := openCapped(fsys, path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the journal %s: %w", path, err)
 	}
-	j, err := pipeline.ParseJournal(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	j, err := pipeline.ReadJournal(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, explain(path, err)
 	}
 	return j, nil
+}
+
+// openCapped opens a journal, unless it is too large for one.
+func openCapped(fsys vfs.FS, path string) (vfs.File, error) {
+	info, err := fsys.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxJournalBytes {
+		return nil, fmt.Errorf("it has %d bytes: at most %d are read", info.Size(), int64(maxJournalBytes))
+	}
+	return fsys.Open(path)
+}
+
+// explain names the file, and of a damaged one what its good lines are worth.
+func explain(path string, err error) error {
+	err = fmt.Errorf("%s: %w", path, err)
+	var damage *pipeline.JournalDamage
+	if !errors.As(err, &damage) || damage.Proved() < 1 {
+		return err
+	}
+	kept := path + ".kept"
+	return fmt.Errorf("%w. Its lines 1 to %d are intact and prove steps 1 to %d: without a copy, a run that has a checkpoint of one of them goes on from there and computes the others again after 'head -n %d %s > %s', 'mv %s %s.damaged' and 'mv %s %s'",
+		err, damage.Kept, damage.Proved(), damage.Kept, path, kept, path, path, kept, path)
 }
 
 // CreateJournal makes an empty journal, durably.
@@ -40,15 +64,15 @@ func CreateJournal(fsys vfs.FS, path string) error {
 // anew and put in the old one's place, without a torn last line: a paused
 // predecessor appends to a file that nobody reads.
 func OpenJournal(fsys vfs.FS, path string) (*Journal, error) {
-	data, err := vfs.ReadFile(fsys, path, maxJournalBytes)
+	j, err := ReadJournal(fsys, path)
 	if err != nil {
-		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
+		return nil, err
 	}
-	j, err := pipeline.ParseJournal(data)
+	data, err := readWhole(fsys, path, j.Bytes)
+	if err == nil {
+		err = vfs.WriteFileAtomic(fsys, path, data, 0o644)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if err := vfs.WriteFileAtomic(fsys, path, data[:len(data)-j.Torn], 0o644); err != nil {
 		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
 	}
 	file, err := fsys.OpenAppend(path)
@@ -56,6 +80,16 @@ func OpenJournal(fsys vfs.FS, path string) (*Journal, error) {
 		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
 	}
 	return &Journal{Journal: j, path: path, file: file}, nil
+}
+
+// readWhole reads the whole lines of a journal, which have so many bytes.
+func readWhole(fsys vfs.FS, path string, size int64) ([]byte, error) {
+	file, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, size)
+	return data, errors.Join(vfs.ReadFullAt(file, data, 0), file.Close())
 }
 
 // WriteIntent appends an intent and makes it durable, with all that was appended

@@ -168,7 +168,15 @@ func TestADamagedJournalIsNotTouched(t *testing.T) {
 	if !bytes.Equal(content(t, fsys), damaged) {
 		t.Error("the file was changed")
 	}
-	if _, err := runner.OpenJournal(fsys, "missing.jsonl"); err == nil || !strings.Contains(err.Error(), "opening the journal missing.jsonl") {
+	later := bytes.Replace(whole(t, 4), []byte(`"kind":"intent","step":3`), []byte(`"kind":"intent","step":7`), 1)
+	if err := vfs.WriteFileAtomic(fsys, lonely, later, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := runner.ReadJournal(fsys, lonely)
+	if err == nil || !strings.Contains(err.Error(), "line 5: ") || !strings.Contains(err.Error(), "lines 1 to 4 are intact and prove steps 1 to 2: ") || !strings.Contains(err.Error(), "'head -n 4 journal.jsonl > journal.jsonl.kept'") {
+		t.Errorf("what is left is not told: %v", err)
+	}
+	if _, err := runner.OpenJournal(fsys, "missing.jsonl"); err == nil || !strings.Contains(err.Error(), "the journal missing.jsonl") {
 		t.Errorf("a missing journal: %v", err)
 	}
 }
