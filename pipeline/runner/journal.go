@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"andrea/pipeline"
 	"andrea/vfs"
@@ -89,7 +90,8 @@ func readWhole(fsys vfs.FS, path string, size int64) ([]byte, error) {
 		return nil, err
 	}
 	data := make([]byte, size)
-	return data, errors.Join(vfs.ReadFullAt(file, data, 0), file.Close())
+	_, err = io.ReadFull(file, data)
+	return data, errors.Join(err, file.Close())
 }
 
 // WriteIntent appends an intent and makes it durable, with all that was appended
