@@ -44,7 +44,20 @@ func OpenOwned(fsys vfs.FS, dir string) (*Store, error) {
 	if err := s.sweep(); err != nil {
 		return nil, fmt.Errorf("opening the checkpoints in %s: %w", dir, err)
 	}
+	if err := s.try(); err != nil {
+		return nil, fmt.Errorf("opening the checkpoints in %s: no checkpoint could be written there: %w: make the folder writable", dir, err)
+	}
 	return s, nil
+}
+
+// try makes and deletes a folder as a checkpoint needs one, so that a run does not learn at its first checkpoint
+// that it may not. What a crash leaves of it is swept.
+func (s *Store) try() error {
+	path := filepath.Join(s.dir, checkpoints.TempPrefix+"try")
+	if err := s.fsys.MkdirAll(path); err != nil {
+		return err
+	}
+	return s.fsys.Remove(path)
 }
 
 // sweep makes durable what a killed owner may have left unsynced, and deletes the temporary folders. The

@@ -3,7 +3,9 @@ package dirstore_test
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os/exec"
 	"path/filepath"
@@ -193,6 +195,27 @@ func TestOpenTouchesNothing(t *testing.T) {
 		t.Fatalf("a reader did %q", log)
 	}
 	must(t, writer.Abort())
+}
+
+// notHere is a file system that makes no folder below one.
+type notHere struct {
+	vfs.FS
+	dir string
+}
+
+func (n notHere) MkdirAll(path string) error {
+	if strings.HasPrefix(path, n.dir+string(filepath.Separator)) {
+		return fs.ErrPermission
+	}
+	return n.FS.MkdirAll(path)
+}
+
+// A folder that takes no checkpoint is refused at the start, not when the first one is due.
+func TestAFolderThatTakesNoCheckpointIsRefused(t *testing.T) {
+	_, err := dirstore.OpenOwned(notHere{crashfs.New(), dir}, dir)
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "make the folder writable") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestSecondCheckpointOfAStep(t *testing.T) {
