@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"andrea/dataset/arrowfile"
@@ -70,6 +72,18 @@ func plan(env Environment, spec pipeline.JobSpec) (*pipeline.Plan, *Data, error)
 		return nil, nil, err
 	}
 	return p, data, nil
+}
+
+// storedPlan is plan for a run that there is, whose dataset may have moved since. given tells that somebody has said
+// where it lies now.
+func storedPlan(env Environment, spec pipeline.JobSpec, given bool) (*pipeline.Plan, *Data, error) {
+	p, data, err := plan(env, spec)
+	if err != nil && !given {
+		if _, gone := env.FS.Stat(spec.Data.Path); errors.Is(gone, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: the dataset is not where it lay: say where it lies now with --data, or prepare it again there: 'andrea data prepare' makes the same bytes of the same text", err)
+		}
+	}
+	return p, data, err
 }
 
 // CheckSpec finds the faults of a job whose dataset does not exist yet, except those

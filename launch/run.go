@@ -57,7 +57,7 @@ func Open(env Environment, dir, dataPath string) (*Run, error) {
 	if err := env.checkJob(spec); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, jobFile), err)
 	}
-	p, data, err := plan(env, spec)
+	p, data, err := storedPlan(env, spec, dataPath != "")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, jobFile), err)
 	}
