@@ -59,8 +59,9 @@ func checkpointsVerifyCommand(o outside) *cobra.Command {
 		Long: `Read every byte of a run's checkpoints, or of one checkpoint's folder.
 
 Compared are sizes and SHA-256 of all files, the tensors with the model's shape, the
-digest of the state, and the place in the run's journal. Exit code 2 means that a
-checkpoint, the journal or the job is damaged, and the message names the file.`,
+digest of the state, and the place in the run's journal. The exit code is 0 when all is
+intact, 1 when a checkpoint, the journal or the job is damaged, and the message names the
+file, and 2 when there is nothing to verify at that place.`,
 		Example: `  andrea checkpoints verify runs/demo
   andrea checkpoints verify runs/demo/checkpoints/step-00000050`,
 		Args: cobra.ExactArgs(1),
@@ -189,7 +190,10 @@ func checkpointsVerify(ctx context.Context, o outside, name string, json bool) e
 	if err := o.report(json, a, text.String()); err != nil {
 		return err
 	}
-	return badInput(errors.Join(a.faults()...))
+	if faults := a.faults(); len(faults) > 0 {
+		return exitError{exitFailed, errors.Join(faults...)}
+	}
+	return nil
 }
 
 // verifying shows how much of a checkpoint has been read.

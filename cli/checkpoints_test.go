@@ -91,7 +91,7 @@ func TestCheckpointsOfAnIntactRun(t *testing.T) {
 	}
 }
 
-// Whatever is damaged is named, and the exit code is 2. quick is what 'list' sees.
+// Whatever is damaged is named, and the exit code is 1. quick is what 'list' sees.
 func TestCheckpointsVerifyFindsDamage(t *testing.T) {
 	whole := trained(t, 1)
 	other := trained(t, 2)
@@ -135,8 +135,8 @@ func TestCheckpointsVerifyFindsDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := p.run("", "checkpoints", "verify", "demo", "--json")
-			if r.code != 2 {
-				t.Errorf("exit %d, want 2", r.code)
+			if r.code != 1 {
+				t.Errorf("exit %d, want 1", r.code)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(r.stderr, want) {

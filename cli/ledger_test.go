@@ -54,7 +54,7 @@ func TestVerifyRunAndReplayTellWhatIsWrong(t *testing.T) {
 			at := strings.LastIndex(text, `"state_digest":"`) + len(`"state_digest":"`)
 			p.write(journal, text[:at]+strings.Repeat("0", 32)+text[at+32:])
 		}, []string{"replay", "demo", "--from", "20"}, 1, []string{"step 20 is not", "step 20: state_digest is 0000"}},
-		{"a manifest flipped", func(p place) { p.write(newest+"/manifest.json", flip(p.read(newest+"/manifest.json"), 40)) }, []string{"verify-run", "demo"}, 2, []string{"step-00000020"}},
+		{"a manifest flipped", func(p place) { p.write(newest+"/manifest.json", flip(p.read(newest+"/manifest.json"), 40)) }, []string{"verify-run", "demo"}, 1, []string{"step-00000020", "steps       20 compared, ", "not true    1, the first in step 20"}},
 		{"no such run", func(place) {}, []string{"verify-run", "other"}, 2, []string{"other"}},
 		{"no such run to compute", func(place) {}, []string{"replay", "other", "--from", "1"}, 2, []string{"other"}},
 		{"no such dataset", func(place) {}, []string{"verify-run", "demo", "--data", "nowhere"}, 2, []string{"nowhere"}},
@@ -86,7 +86,7 @@ func TestVerifyRunOfADatasetThatHasMoved(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(p.dir, "here"), os.DirFS(former)); err != nil {
 		t.Fatal(err)
 	}
-	if r := p.run("", "verify-run", "demo"); r.code != 2 {
+	if r := p.run("", "verify-run", "demo"); r.code != 2 || !strings.Contains(r.stderr, "with --data") {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	for _, command := range [][]string{{"verify-run", "demo", "--data", "here"}, {"replay", "demo", "--from", "19", "--data", "here"}} {

@@ -30,11 +30,13 @@ changed, and the run may be training meanwhile. Verified are
   the epochs     every training window exactly once in every finished epoch, at most
                  once in the running one
   the records    their chain, their order, sums, learning rate, clip factor
-  checkpoints    their records, states and places in the data
+  checkpoints    their records, states and places in the data; that their files are there
+                 and as long as they must be ('andrea checkpoints verify' reads their bytes)
 
 What only a computation shows (gradients, weights, validation losses) is for
 'andrea replay'. The exit code is 0 when all is true, 1 when something is not, which is
-told with its step, and 2 when something could not be read.`,
+told with its step, a damaged journal or checkpoint too, and 2 when something could not
+be read.`,
 		Example: `  andrea verify-run runs/demo
   andrea verify-run demo --data /mnt/tokens/books-0123456789ab      the dataset has moved
   andrea verify-run demo --json | jq .faults`,
@@ -93,10 +95,17 @@ func (v verifiedRun) text() string {
 		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("run", "%s", v.Run)
-	row("steps", "%s verified, %s of them committed, %s skipped", count(v.Steps), count(v.Committed), count(v.Skipped))
+	compared := "verified"
+	if len(v.Faults) > 0 {
+		compared = "compared"
+	}
+	row("steps", "%s "+compared+", %s of them committed, %s skipped", count(v.Steps), count(v.Committed), count(v.Skipped))
 	row("tokens", "%s in %s windows, read again and compared", count(v.Tokens), count(v.Windows))
 	row("epochs", "%s finished, of %s windows; %s windows of the next", count(v.Epochs), count(v.PerEpoch), count(v.Running))
-	row("checkpoints", "%d compared with their records", v.Checkpoints)
+	row("checkpoints", "%d compared with their records, and the sizes of their files", v.Checkpoints)
+	if faults := int64(len(v.Faults)) + v.More; faults > 0 {
+		row("not true", "%s, the first in step %s", count(faults), count(v.Faults[0].Step))
+	}
 	if v.True {
 		row("verdict", "true: every window was trained exactly once in a finished epoch, at most once in the running one")
 	} else {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"andrea/checkpoints"
 	"andrea/checkpoints/dirstore"
@@ -21,7 +23,8 @@ type evidence struct {
 	data      *Data
 	store     *dirstore.Store
 	manifests []checkpoints.Manifest // that could be read, ascending
-	damaged   []error                // those that could not
+	damaged   []ledger.Fault         // of those that are none, and of files that are not there or not so long as theirs say
+	unread    []error                // about those that could not be read
 	journal   *pipeline.Journal
 	broken    *ledger.Fault // behind the journal's last good line; nil: nothing
 }
@@ -36,7 +39,7 @@ func openEvidence(env Environment, dir, dataPath string) (*evidence, error) {
 		spec.Data.Path = dataPath
 	}
 	e := &evidence{dir: dir, store: dirstore.Open(env.FS, filepath.Join(dir, checkpointsDir))}
-	if e.plan, e.data, err = plan(env, spec); err != nil {
+	if e.plan, e.data, err = storedPlan(env, spec, dataPath != ""); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, jobFile), err)
 	}
 	if err := e.read(env.FS); err != nil {
@@ -56,8 +59,10 @@ func (e *evidence) read(fsys vfs.FS) error {
 		m, err := e.store.Manifest(step)
 		if err == nil {
 			e.manifests = append(e.manifests, m)
-		} else if _, gone := fsys.Stat(e.store.Path(step)); !errors.Is(gone, fs.ErrNotExist) { // else a run has deleted it meanwhile
-			e.damaged = append(e.damaged, err)
+			err = e.store.CheckSizes(m)
+		}
+		if err != nil {
+			e.faulty(fsys, step, err)
 		}
 	}
 	if len(e.manifests) == 0 {
@@ -81,6 +86,19 @@ func (e *evidence) read(fsys vfs.FS) error {
 	return nil
 }
 
+// faulty takes in what is wrong with the checkpoint of a step, unless a run has deleted it meanwhile.
+func (e *evidence) faulty(fsys vfs.FS, step int, err error) {
+	_, gone := fsys.Stat(e.store.Path(step))
+	switch {
+	case errors.Is(gone, fs.ErrNotExist):
+		e.manifests = slices.DeleteFunc(e.manifests, func(m checkpoints.Manifest) bool { return m.Step == step })
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EIO):
+		e.unread = append(e.unread, err)
+	default:
+		e.damaged = append(e.damaged, ledger.Fault{Step: int64(step), What: err.Error()})
+	}
+}
+
 // VerifyRun reads the run at dir and its dataset, and says what of it was verified and what is not true. The error
 // says what could not be read; what is in the report was verified all the same. progress is told how many of the
 // steps were. Nothing is changed, and the run may be training meanwhile.
@@ -90,8 +108,8 @@ func VerifyRun(env Environment, dir, dataPath string, progress func(step, steps 
 		return ledger.Report{}, err
 	}
 	report, err := ledger.Verify(ledger.Claims{
-		Plan: e.plan, Journal: e.journal, Broken: e.broken, Manifests: e.manifests, Tokens: e.data,
+		Plan: e.plan, Journal: e.journal, Broken: e.broken, Manifests: e.manifests, Damaged: e.damaged, Tokens: e.data,
 		Progress: func(step int64) { progress(step, e.journal.Last()) },
 	})
-	return report, errors.Join(append(e.damaged, err, e.data.Close())...)
+	return report, errors.Join(append(e.unread, err, e.data.Close())...)
 }

@@ -14,6 +14,7 @@ type Claims struct {
 	Journal   *pipeline.Journal
 	Broken    *Fault                 // what ParseJournal found behind the last line of Journal; nil: nothing
 	Manifests []checkpoints.Manifest // of the checkpoints that there are
+	Damaged   []Fault                // what is wrong with the files of checkpoints
 	Tokens    Tokens                 // of the plan's dataset
 	Progress  func(step int64)       // is told what was verified; nil: nobody is
 }
@@ -68,6 +69,7 @@ func Verify(c Claims) (Report, error) {
 		v.tell(CheckManifest(c.Plan, c.Journal, m))
 		v.report.Checkpoints++
 	}
+	v.tell(c.Damaged)
 	v.report.Epochs, v.report.Running = v.windows.epochs, v.windows.marked
 	return v.report, nil
 }
