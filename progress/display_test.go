@@ -191,9 +191,30 @@ func TestJSONOfNumbersThatAreNone(t *testing.T) {
 				t.Errorf("%s of %v is %v", key, x, line[key])
 			}
 		}
+		if eta, there := line["eta_seconds"]; there && !(x > 0) {
+			t.Errorf("eta_seconds of %v is %v", x, eta)
+		}
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Before a step was measured, as while recorded ones are computed again, there is no time left to tell.
+func TestNoETABeforeAStepWasMeasured(t *testing.T) {
+	var out bytes.Buffer
+	d := New(Options{Mode: JSON, Out: &out, Notes: io.Discard, Now: time.Now})
+	d.Train(3)
+	record := pipeline.CommitRecord{Step: 1, Seconds: 2, Tokens: 8, TokensPerSecond: 4}
+	d.Notice(pipeline.StepDone{Record: record, Again: true})
+	record.Step = 2
+	d.Notice(pipeline.StepDone{Record: record})
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if strings.Contains(lines[0], "eta_seconds") || !strings.Contains(lines[1], `"eta_seconds":2,`) {
+		t.Errorf("%s", out.String())
 	}
 }
 

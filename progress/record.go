@@ -17,7 +17,7 @@ type stepLine struct {
 	LR              any             `json:"lr"` // float32, which is shorter than the same as float64
 	Tokens          int64           `json:"tokens"`
 	TokensPerSecond pipeline.Float  `json:"tokens_per_second"`
-	ETASeconds      pipeline.Float  `json:"eta_seconds"`
+	ETASeconds      *pipeline.Float `json:"eta_seconds,omitempty"` // nil: no step was measured yet
 	Epoch           uint64          `json:"epoch"`
 	Again           bool            `json:"again,omitempty"`
 }
@@ -29,8 +29,11 @@ func (r *run) line() ([]byte, error) {
 		Step: record.Step, Steps: r.steps,
 		Loss: record.Loss, ValLoss: record.ValLoss, GradNorm: record.GradNorm, LR: record.LR,
 		Tokens: record.Tokens, TokensPerSecond: pipeline.Float(record.TokensPerSecond),
-		ETASeconds: pipeline.Float(math.Round(r.eta()*10) / 10),
-		Epoch:      record.Epoch, Again: r.last.Again,
+		Epoch: record.Epoch, Again: r.last.Again,
+	}
+	if eta := r.eta(); finite(eta) {
+		rounded := pipeline.Float(math.Round(eta*10) / 10)
+		l.ETASeconds = &rounded
 	}
 	if lr := float64(record.LR); !finite(lr) {
 		l.LR = pipeline.Float(lr)

@@ -141,6 +141,9 @@ func TestETAAndSmoothedLoss(t *testing.T) {
 			t.Errorf("step %d: smoothed loss %v of a constant 7", s, got)
 		}
 	}
+	if got, want := r.speed(), float64(r.last.Record.Tokens)/2; got != want {
+		t.Errorf("speed %v, want %v, of steps of 2 s as the ETA is", got, want)
+	}
 	if r.eta() != 200 {
 		t.Errorf("ETA %v s for 100 steps of 2 s", r.eta())
 	}

@@ -73,16 +73,28 @@ func (r *run) part() float64 {
 	return float64(r.last.Record.Step) / float64(r.steps)
 }
 
-// eta is the time in seconds that the remaining steps will take if each takes the median of the newest
-// ones; NaN before the first. The median is not moved by a step that also computed a validation loss.
-func (r *run) eta() float64 {
+// typical is the median time of the newest steps in seconds; NaN before the first. It is not moved by a step that
+// also computed a validation loss.
+func (r *run) typical() float64 {
 	if len(r.recent) == 0 {
 		return math.NaN()
 	}
 	sorted := slices.Sorted(slices.Values(r.recent))
 	middle := len(sorted) / 2
-	median := (sorted[middle] + sorted[len(sorted)-1-middle]) / 2
-	return median * float64(max(0, r.steps-r.last.Record.Step))
+	return (sorted[middle] + sorted[len(sorted)-1-middle]) / 2
+}
+
+// eta is the time in seconds that the remaining steps will take at speed; NaN before the first step.
+func (r *run) eta() float64 {
+	return r.typical() * float64(max(0, r.steps-r.last.Record.Step))
+}
+
+// speed is the tokens per second of a step that takes the typical time, and that of the last record before there is one.
+func (r *run) speed() float64 {
+	if seconds := r.typical(); seconds > 0 {
+		return float64(r.last.Record.Tokens) / seconds
+	}
+	return r.last.Record.TokensPerSecond
 }
 
 // fields are the parts of the text row.
@@ -102,7 +114,7 @@ func (r *run) fields() []field {
 	return append(fields,
 		field{"norm " + formatLoss(float64(record.GradNorm), 2), 5},
 		field{"lr " + formatTiny(float64(record.LR)), 6},
-		field{formatCount(record.TokensPerSecond) + " tok/s", 3},
+		field{formatCount(r.speed()) + " tok/s", 3},
 		field{"ETA " + formatSeconds(r.eta()), 2})
 }
 
