@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -33,10 +34,10 @@ type runStatus struct {
 	Steps      int64                 `json:"steps"`
 	Loss       *pipeline.Float       `json:"loss,omitempty"` // of that step, nats per token
 	GradNorm   *pipeline.Float       `json:"grad_norm,omitempty"`
-	Speed      float64               `json:"tokens_per_second,omitempty"`
+	Speed      float64               `json:"tokens_per_second,omitempty"` // of the newest steps of a running one, else of the last step
 	ValLoss    *pipeline.Float       `json:"val_loss,omitempty"`
 	ValStep    int64                 `json:"val_step,omitempty"`
-	ETASeconds *pipeline.Float       `json:"eta_seconds,omitempty"` // of a running one
+	ETASeconds *pipeline.Float       `json:"eta_seconds,omitempty"` // of a running one, at that speed; from its first new step on
 	Class      string                `json:"engine_class,omitempty"`
 	Workers    []runner.WorkerReport `json:"workers,omitempty"`
 	Generation uint64                `json:"generation"`
@@ -141,6 +142,12 @@ func reported(dir string, r runner.Report) runStatus {
 		Class: r.Class, Workers: r.Workers, Generation: r.Generation, ETASeconds: &r.ETASeconds, LeftOut: r.AuditsLeftOut,
 	}
 	s.records(r.Last, r.Validation)
+	if r.TokensPerSecond > 0 {
+		s.Speed = r.TokensPerSecond
+	}
+	if math.IsNaN(float64(r.ETASeconds)) {
+		s.ETASeconds = nil
+	}
 	s.checkpoint(r.Checkpoint)
 	return s
 }
@@ -167,6 +174,9 @@ func recorded(fsys vfs.FS, dir string, link watch.Link, reason error) (s runStat
 	case link == watch.Unknown:
 		s.State = stateUnknown
 	default:
+		if record.Ended != "" {
+			s.Reason += "; " + record.Ended
+		}
 		s.Resume = commandName() + " resume " + dir
 	}
 	return s, nil

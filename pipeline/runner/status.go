@@ -31,8 +31,11 @@ type Report struct {
 	Last *pipeline.CommitRecord `json:"last"`
 	// Validation is the newest record that carries a validation loss; nil when there is none.
 	Validation *pipeline.CommitRecord `json:"validation"`
-	ETASeconds pipeline.Float         `json:"eta_seconds"` // NaN before the first step that this generation records
-	Checkpoint int64                  `json:"checkpoint"`  // newest step with one on disk; -1: none
+	// TokensPerSecond is the speed of the newest steps that this generation recorded, each as long as their median, and
+	// ETASeconds the time that the others take at this speed; 0 and NaN before the first one.
+	TokensPerSecond float64        `json:"tokens_per_second"`
+	ETASeconds      pipeline.Float `json:"eta_seconds"`
+	Checkpoint      int64          `json:"checkpoint"` // newest step with one on disk; -1: none
 	// AuditsLeftOut counts the leases of this generation that the job wanted a second worker for, and had none.
 	AuditsLeftOut int `json:"audits_left_out"`
 }
@@ -147,7 +150,11 @@ func (b *board) show(s pipeline.Status) {
 		r.Workers[i] = WorkerReport{ID: string(w.Worker), Device: w.Device, Joined: w.Joined}
 	}
 	if len(b.recent) > 0 {
-		r.ETASeconds = pipeline.Float(median(b.recent) * float64(max(0, s.Steps-s.Step)))
+		seconds := median(b.recent)
+		r.ETASeconds = pipeline.Float(seconds * float64(max(0, s.Steps-s.Step)))
+		if seconds > 0 {
+			r.TokensPerSecond = float64(b.report.Last.Tokens) / seconds
+		}
 	}
 	b.shown.Store(&r)
 }

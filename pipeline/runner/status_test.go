@@ -51,7 +51,7 @@ func (s *serving) asked(t *testing.T) Report {
 }
 
 func record(step int64, seconds float64, val *pipeline.Float) pipeline.CommitRecord {
-	return pipeline.CommitRecord{Step: step, Loss: pipeline.Float(10 - step), ValLoss: val, Seconds: seconds}
+	return pipeline.CommitRecord{Step: step, Tokens: 600, Loss: pipeline.Float(10 - step), ValLoss: val, Seconds: seconds}
 }
 
 // What is asked for is what the coordinator has announced, from the journal at first.
@@ -80,7 +80,7 @@ func TestStatusFollowsTheRun(t *testing.T) {
 	now := pipeline.Status{Phase: "computing", Step: 4, Steps: 10, Workers: []pipeline.WorkerStatus{{Worker: "worker", Device: "a processor", Joined: true}}, Class: "cpu-1"}
 	c.board.note(pipeline.StepDone{Record: fourth}, now)
 	c.board.note(pipeline.CheckpointSaved{Step: 4}, now)
-	want = Report{Run: "demo", Generation: 7, Precision: "fp32", Phase: "computing", Step: 4, Steps: 10, Class: "cpu-1", Workers: []WorkerReport{{"worker", "a processor", true}}, Last: &fourth, Validation: &second, ETASeconds: 12, Checkpoint: 4}
+	want = Report{Run: "demo", Generation: 7, Precision: "fp32", Phase: "computing", Step: 4, Steps: 10, Class: "cpu-1", Workers: []WorkerReport{{"worker", "a processor", true}}, Last: &fourth, Validation: &second, TokensPerSecond: 300, ETASeconds: 12, Checkpoint: 4}
 	if r := bus.asked(t); !reflect.DeepEqual(r, want) {
 		t.Errorf("after a step: %+v\nwant %+v", r, want)
 	}
@@ -100,8 +100,8 @@ func TestRemainingTimeForgetsOldSteps(t *testing.T) {
 		}
 		b.note(pipeline.StepDone{Record: record(step+1, seconds, nil)}, pipeline.Status{Step: step + 1, Steps: 110})
 	}
-	if got := b.shown.Load().ETASeconds; got != 20 {
-		t.Errorf("%v seconds for 10 steps of 2", got)
+	if r := b.shown.Load(); r.ETASeconds != 20 || r.TokensPerSecond != 300 {
+		t.Errorf("%v seconds at %v tokens/s for 10 steps of 2 s and 600 tokens", r.ETASeconds, r.TokensPerSecond)
 	}
 }
 
