@@ -54,11 +54,18 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 		n.log.Warn("checkpoint passed over", zap.Int("step", d.Step), zap.Error(d.Reason))
 	}
 	outcome, err = r.trainOn(n, generation)
-	if err == nil {
-		n.log.Info(watch.RunEnded, zap.Int64("step", outcome.Step), zap.Bool("complete", outcome.Complete),
-			zap.Int64("checkpoint", outcome.Checkpoint), zap.String("stopped", outcome.Stopped), zap.Error(outcome.Err))
-	}
+	logEnd(n.log, outcome, errors.Join(err, outcome.Err))
 	return outcome, err
+}
+
+// logEnd logs how the run ended; that it failed is an error, so that looking for errors finds it.
+func logEnd(log *zap.Logger, outcome pipeline.Outcome, failed error) {
+	level := zap.InfoLevel
+	if failed != nil {
+		level = zap.ErrorLevel
+	}
+	log.Log(level, watch.RunEnded, zap.Int64("step", outcome.Step), zap.Bool("complete", outcome.Complete),
+		zap.Int64("checkpoint", outcome.Checkpoint), zap.String("stopped", outcome.Stopped), zap.Error(failed))
 }
 
 // trainOn runs the coordinator and its crew until the coordinator's loop has ended and
