@@ -121,6 +121,9 @@ func TestARunOnAServerOfSomebodyElse(t *testing.T) {
 	if r := p.run("", observed("status")...); r.code != 1 || !strings.Contains(r.stderr, "no coordinator answers") {
 		t.Errorf("status without a run: exit %d\n%s", r.code, r.stderr)
 	}
+	if r := p.run("", observed("status", "--run", "wrong")...); r.code != 1 || !strings.Contains(r.stderr, "no coordinator of that name answers at "+url) {
+		t.Errorf("status of a run that is not there: exit %d\n%s", r.code, r.stderr)
+	}
 	probes := [2]string{freePort(t), freePort(t)}
 	waiting := p.start(append([]string{"worker", "--id", "worker-1", "--when-done", "wait", "--http", probes[0]}, reach("worker-1")...)...)
 	probe(t, probes[0], "/healthz", 200)

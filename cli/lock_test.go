@@ -32,7 +32,14 @@ func TestARunInUseIsRefused(t *testing.T) {
 	if after := p.read("runs/demo/server.json") + p.read("runs/demo/worker.json"); after != before {
 		t.Error("the refused processes have changed the run's keys")
 	}
+	p.remove("runs/demo/server.json")
+	if s := p.status("demo"); s.State != stateUnknown || !strings.Contains(s.Reason, fmt.Sprintf("process %d holds its lock", run.cmd.Process.Pid)) {
+		t.Errorf("without server.json: %+v", s)
+	}
 	run.end(syscall.SIGKILL)
+	if s := p.status("demo"); s.State != stateNotRunning || !strings.Contains(s.Reason, "never started; its log does not say why: it was killed") {
+		t.Errorf("killed, without server.json: %+v", s)
+	}
 	again := p.start("resume", "demo")
 	again.waitForStep(1)
 	if code := again.end(syscall.SIGTERM); code != 143 {

@@ -24,9 +24,10 @@ const observeTime = 2 * time.Second
 // observer asks a run how it goes and listens to its logs.
 type observer struct {
 	fs     vfs.FS
-	dir    string         // of the run; empty when remote says how to reach it
-	remote *launch.Remote // a server to ask; nil: the one that the folder names
-	run    string         // its name; empty before connect, unless it was chosen
+	dir    string              // of the run; empty when remote says how to reach it
+	remote *launch.Remote      // a server to ask; nil: the one that the folder names
+	run    string              // its name; empty before connect, unless it was chosen
+	access natsbus.ConnOptions // with remote: how it was reached
 	bus    transport.Bus
 }
 
@@ -39,6 +40,9 @@ func (ob *observer) connect(ctx context.Context) (watch.Link, error) {
 	id, err := natsbus.ReadIdentity(ob.fs, ob.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if who := launch.InUse(ob.fs, ob.dir); who != "" {
+			return watch.Unknown, fmt.Errorf("%s holds its lock, but it has no server.json that says where to ask: it is starting, or that file was deleted", who)
+		}
 		return watch.Gone, errors.New("its server was never started")
 	case err != nil:
 		return watch.Unknown, err
@@ -115,6 +119,9 @@ func (ob *observer) ask(ctx context.Context) (runner.Report, watch.Link, error) 
 	case err == nil:
 		return report, watch.Answering, nil
 	case errors.Is(err, transport.ErrNoResponders):
+		if ob.remote != nil {
+			return report, watch.Silent, ob.notThere(ctx)
+		}
 		return report, watch.Silent, errors.New("its server runs, but no coordinator answers: it is starting or ending")
 	case errors.Is(err, transport.ErrDisconnected):
 		return report, watch.Gone, errors.New("the connection to its server is cut")

@@ -28,6 +28,7 @@ func (ob *observer) connectRemote(ctx context.Context) (watch.Link, error) {
 		return watch.Unknown, badInput(fmt.Errorf("%s is of run %s: it does not let into run %s", ob.remote.Creds, run, ob.run))
 	}
 	access.Name = "observer"
+	ob.access = access
 	if ob.run == "" {
 		if ob.run, err = onlyRun(ctx, access); err != nil {
 			return watch.Unknown, err
@@ -37,6 +38,15 @@ func (ob *observer) connectRemote(ctx context.Context) (watch.Link, error) {
 		return watch.Unknown, err
 	}
 	return watch.Silent, nil
+}
+
+// notThere says that the run is not on the server, and which ones are.
+func (ob *observer) notThere(ctx context.Context) error {
+	err := fmt.Errorf("no coordinator of that name answers at %s: it is starting, has ended, or is called something else", ob.access.URL)
+	if runs, failed := launch.FindRuns(ctx, ob.access); failed == nil && len(runs) > 0 {
+		err = fmt.Errorf("%w: the runs there: %s", err, strings.Join(runs, ", "))
+	}
+	return err
 }
 
 // onlyRun is the run that a server has.

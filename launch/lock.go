@@ -35,6 +35,23 @@ func lock(fsys vfs.FS, dir string) (vfs.File, error) {
 	return file, nil
 }
 
+// InUse is the process that holds the run at dir, such as "process 12"; empty: none does, as far as can be seen. To
+// see it, the lock is held for a moment, so it is for when nothing else tells.
+func InUse(fsys vfs.FS, dir string) string {
+	path := filepath.Join(dir, lockFile)
+	if _, err := fsys.Stat(path); err != nil {
+		return "" // looking makes no file
+	}
+	file, err := fsys.Lock(path)
+	if errors.Is(err, vfs.ErrLocked) {
+		return holder(fsys, path)
+	}
+	if err == nil {
+		_ = file.Close() // nothing was written
+	}
+	return ""
+}
+
 // holder is the process that holds a lock, as far as the file tells.
 func holder(fsys vfs.FS, path string) string {
 	text, err := vfs.ReadFile(fsys, path, maxLockBytes)

@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,8 +31,17 @@ func TestAnOpenRunIsLocked(t *testing.T) {
 			t.Errorf("%s of an open run: %v", name, err)
 		}
 	}
+	if got := launch.InUse(vfs.OS, dir); got != fmt.Sprint("process ", os.Getpid()) {
+		t.Errorf("in use by %q", got)
+	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if got := launch.InUse(vfs.OS, dir); got != "" {
+		t.Errorf("a closed run is in use by %q", got)
+	}
+	if got := launch.InUse(vfs.OS, t.TempDir()); got != "" {
+		t.Errorf("no run is in use by %q", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("what nobody wrote"), 0o644); err != nil {
 		t.Fatal(err)
