@@ -259,5 +259,5 @@ type Progress struct {
 	Steps int64           `json:"steps"`
 	Loss  *pipeline.Float `json:"loss"` // nats per token
 	Speed pipeline.Float  `json:"tokens_per_second"`
-	ETA   pipeline.Float  `json:"eta_seconds"`
+	ETA   *pipeline.Float `json:"eta_seconds,omitempty"` // nil: no step was measured yet
 }
