@@ -64,6 +64,10 @@ func TestCheckpointsOfAnIntactRun(t *testing.T) {
 			c.Bytes < 100_000 || len(c.StateDigest) != 32 || filepath.Base(c.Dir) != checkpoints.StepFolder(c.Step) {
 			t.Errorf("listed: %+v", c)
 		}
+		weights := p.read(filepath.Join("runs/demo/checkpoints", checkpoints.StepFolder(c.Step), checkpoints.ModelFile))
+		if want := checkpoints.SHA256Hex([]byte(weights)); c.Weights != want {
+			t.Errorf("step %d: weights %s, the file has %s", c.Step, c.Weights, want)
+		}
 	}
 	if r := p.run("", "checkpoints", "list", "runs/demo"); r.code != 0 || !strings.Contains(r.stdout, "checkpoints verify runs/demo") ||
 		!strings.Contains(r.stdout, list.Checkpoints[2].StateDigest[:12]) {

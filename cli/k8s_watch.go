@@ -39,12 +39,15 @@ func k8sStatusCommand(o outside) *cobra.Command {
 	return c
 }
 
+// logPatience bounds the wait for a log: a node that is lost does not answer.
+const logPatience = "10s"
+
 // lastStep is the newest step in the end of the coordinator's log; nil: it cannot be told.
 func (f k8sFlags) lastStep(ctx context.Context, s k8s.State) *k8s.Progress {
 	if s.Coordinator == "" {
 		return nil
 	}
-	out, err := f.kubectl().Run(ctx, nil, "logs", s.Coordinator, "--container="+k8s.Coordinator, "--tail=50")
+	out, err := f.kubectl().Run(ctx, nil, "logs", s.Coordinator, "--container="+k8s.Coordinator, "--tail=50", "--request-timeout="+logPatience)
 	if err != nil {
 		return nil // it has no log yet, or no more
 	}

@@ -118,7 +118,7 @@ func TestSBOMNamesModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := SBOM(program, "Apache-2.0")
+	text, err := SBOM(program, "Apache-2.0", Component{"glibc", "2.36", "LGPL-2.1-or-later", "generic"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,8 @@ func TestSBOMNamesModules(t *testing.T) {
 	if err := json.Unmarshal(text, &document); err != nil {
 		t.Fatal(err)
 	}
-	if len(document.Packages) < 2 || document.Packages[0].Name != "andrea" || document.Packages[1].Name != "stdlib" || len(document.Relationships) != len(document.Packages) {
+	if len(document.Packages) < 2 || document.Packages[0].Name != "andrea" || document.Packages[1].Name != "stdlib" ||
+		document.Packages[len(document.Packages)-1].Refs[0].Locator != "pkg:generic/glibc@2.36" || len(document.Relationships) != len(document.Packages) {
 		t.Errorf("the bill is %s", text)
 	}
 	if _, err := SBOM([]byte("no program"), ""); err == nil {

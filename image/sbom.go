@@ -8,9 +8,16 @@ import (
 	"strings"
 )
 
+// Component is a part of an image.
+type Component struct {
+	Name, Version string
+	Licence       string // as SPDX names it
+	Kind          string // of package URL: golang, deb, generic
+}
+
 // SBOM is the bill of materials of a Go program, in SPDX 2.3 as JSON: the modules that the toolchain recorded in it,
-// and its own release. licence is the program's, as SPDX names it.
-func SBOM(program []byte, licence string) ([]byte, error) {
+// its own release, and what else lies in the image. licence is the program's, as SPDX names it.
+func SBOM(program []byte, licence string, beside ...Component) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return nil, fmt.Errorf("reading what the program was built of: %w", err)
@@ -21,13 +28,16 @@ func SBOM(program []byte, licence string) ([]byte, error) {
 		Namespace: "https://spdx.org/spdxdocs/" + info.Main.Path + "-" + strings.TrimPrefix(digest(program), "sha256:"),
 		Creation:  creation{Created: "1970-01-01T00:00:00Z", Creators: []string{"Tool: " + info.Main.Path}},
 	}
-	document.add(info.Main.Path, info.Main.Version, licence)
-	document.add("stdlib", info.GoVersion, "BSD-3-Clause")
+	document.add(Component{info.Main.Path, info.Main.Version, licence, "golang"})
+	document.add(Component{"stdlib", info.GoVersion, "BSD-3-Clause", "golang"})
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		document.add(m.Path, m.Version, "NOASSERTION")
+		document.add(Component{m.Path, m.Version, "NOASSERTION", "golang"})
+	}
+	for _, c := range beside {
+		document.add(c)
 	}
 	return json.MarshalIndent(document, "", " ")
 }
@@ -70,12 +80,12 @@ type relationship struct {
 	Related string `json:"relatedSpdxElement"`
 }
 
-// add adds a module; the first is what the document is about, and depends on the others.
-func (s *spdx) add(module, version, licence string) {
+// add adds a component; the first is what the document is about, and depends on the others.
+func (s *spdx) add(c Component) {
 	id := fmt.Sprintf("SPDXRef-Package-%d", len(s.Packages))
 	s.Packages = append(s.Packages, spdxPackage{
-		ID: id, Name: module, Version: version, Location: "NOASSERTION", Licence: licence,
-		Refs: []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + module + "@" + version}},
+		ID: id, Name: c.Name, Version: c.Version, Location: "NOASSERTION", Licence: c.Licence,
+		Refs: []reference{{"PACKAGE-MANAGER", "purl", "pkg:" + c.Kind + "/" + c.Name + "@" + c.Version}},
 	})
 	if len(s.Packages) == 1 {
 		s.Relationships = append(s.Relationships, relationship{s.ID, "DESCRIBES", id})

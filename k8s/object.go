@@ -108,12 +108,29 @@ func decodeObjects(data []byte) ([]Object, error) {
 	}
 }
 
-// Marshal is the objects as a stream of YAML documents.
+// applyOrder lists kinds that others need; all other kinds come after them, and those with pods last. A pod whose volumes are not there
+// when it comes to its node waits for many seconds.
+var applyOrder = []string{"Namespace", "ServiceAccount", "Secret", "ConfigMap", "PersistentVolume", "PersistentVolumeClaim"}
+
+// rank is the place of an object when it is applied.
+func (o Object) rank() int {
+	if i := slices.Index(applyOrder, o.Kind()); i >= 0 {
+		return i
+	}
+	if o.podSpec() != nil {
+		return len(applyOrder) + 1
+	}
+	return len(applyOrder)
+}
+
+// Marshal is the objects as a stream of YAML documents, in the order in which they should be applied.
 func Marshal(objects []Object) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
-	for _, o := range objects {
+	ordered := slices.Clone(objects)
+	slices.SortStableFunc(ordered, func(a, b Object) int { return a.rank() - b.rank() })
+	for _, o := range ordered {
 		if err := encoder.Encode(o); err != nil {
 			return nil, fmt.Errorf("writing %s %s as YAML: %w", o.Kind(), o.Name(), err)
 		}

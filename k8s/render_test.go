@@ -58,3 +58,27 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// What pods mount is applied before them, or they wait for many seconds.
+func TestPodsAreAppliedLast(t *testing.T) {
+	for _, overlay := range Overlays() {
+		run, err := Render(Options{Overlay: overlay})
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret := Secret(run.Name, "", ServerSecret, nil)
+		out, err := Marshal(append(run.Objects, secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := strings.Index("\n"+string(out), "\nkind: Job")
+		if deployment := strings.Index("\n"+string(out), "\nkind: Deployment"); deployment < first {
+			first = deployment
+		}
+		for _, kind := range []string{"Secret", "ConfigMap", "PersistentVolumeClaim", "ServiceAccount", "NetworkPolicy"} {
+			if at := strings.LastIndex("\n"+string(out), "\nkind: "+kind+"\n"); at < 0 || at > first {
+				t.Errorf("%s: a %s stands at %d, the first pods at %d", overlay, kind, at, first)
+			}
+		}
+	}
+}

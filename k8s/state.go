@@ -55,9 +55,10 @@ type object struct {
 		Deletion    string            `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
-		Replicas    *int `json:"replicas"`
-		Parallelism *int `json:"parallelism"`
-		Suspend     bool `json:"suspend"`
+		Replicas    *int   `json:"replicas"`
+		Parallelism *int   `json:"parallelism"`
+		Suspend     bool   `json:"suspend"`
+		Node        string `json:"nodeName"`
 	} `json:"spec"`
 	Status struct {
 		Phase      string            `json:"phase"`
@@ -194,7 +195,16 @@ func (s *State) judge(job object, pod *object) {
 		if pod != nil {
 			s.Reason = pod.trouble()
 		}
+		if pod != nil && pod.lost() {
+			s.Reason = fmt.Sprintf("its node %[1]s does not answer, and the next pod begins when this one has ended for certain: if the node is off, say so by 'kubectl delete node %[1]s' or 'kubectl taint node %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute'", pod.Spec.Node)
+		}
 	}
+}
+
+// lost reports that a pod was told to end since its node did not answer, and has not.
+func (o object) lost() bool {
+	c, _ := o.condition("DisruptionTarget")
+	return o.Metadata.Deletion != "" && c.Reason == "DeletionByTaintManager" && o.Status.Phase == "Running"
 }
 
 // trouble is why a pod does not run: it has no node, a container cannot start, or has ended. Empty when
@@ -208,10 +218,26 @@ func (o object) trouble() string {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
 			return strings.TrimSuffix(c.State.Waiting.Reason+": "+c.State.Waiting.Message, ": ")
 		case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
-			return fmt.Sprintf("it ended with code %d: %s", c.State.Terminated.ExitCode, strings.TrimSpace(c.State.Terminated.Message))
+			return fmt.Sprintf("it ended with code %d: %s", c.State.Terminated.ExitCode, said(c.State.Terminated.Message))
 		}
 	}
 	return ""
+}
+
+// said is what the end of a log says: the message of each line that is a JSON object, and other lines as they are.
+func said(log string) string {
+	var lines []string
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		var record struct {
+			Message string `json:"msg"`
+		}
+		if json.Unmarshal([]byte(line), &record) == nil && record.Message != "" {
+			line = record.Message
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // LastStep is the newest step that the coordinator has printed, from the tail of its log; nil when the tail has

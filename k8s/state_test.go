@@ -31,10 +31,11 @@ func TestStates(t *testing.T) {
 		{"preparing tokens", Waiting, "", []string{jobJSON(`{}`, ""), podJSON("p", early, `{"phase":"Pending","initContainerStatuses":[{"state":{"running":{}}}],"containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}}]}`)}},
 		{"ready", Running, "", []string{jobJSON(`{}`, ""), podJSON("p", early, ready)}},
 		{"the newest pod counts", Waiting, "ended with code 143: terminated", []string{jobJSON(`{}`, ""), podJSON("new", late, `{"phase":"Failed","containerStatuses":[{"state":{"terminated":{"exitCode":143,"message":"terminated\n"}}}]}`), podJSON("p", early, ready)}},
+		{"its node is lost", Waiting, "node n1 does not answer", []string{jobJSON(`{}`, ""), strings.Replace(podJSON("p", early, `{"phase":"Running","conditions":[{"type":"Ready","status":"False"},{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager"}]}`), `"metadata":{`, `"spec":{"nodeName":"n1"},"metadata":{"deletionTimestamp":"`+late+`",`, 1)}},
 		{"writes its checkpoint", Stopping, "", []string{suspended, podJSON("p", early, ready)}},
 		{"stopped", Stopped, "", []string{suspended, podJSON("p", early, `{"phase":"Failed"}`)}},
 		{"complete", Complete, "", []string{jobJSON(`{}`, `{"type":"Complete","status":"True"}`)}},
-		{"failed in its first container", Failed, "PodFailurePolicy: exit code 2: it ended with code 2: no licence", []string{jobJSON(`{}`, `{"type":"Failed","status":"True","reason":"PodFailurePolicy","message":"exit code 2"}`), podJSON("p", early, `{"initContainerStatuses":[{"state":{"terminated":{"exitCode":2,"message":"no licence"}}}]}`)}},
+		{"failed in its first container", Failed, "PodFailurePolicy: exit code 2: it ended with code 2: {\"step\":3}\nno licence", []string{jobJSON(`{}`, `{"type":"Failed","status":"True","reason":"PodFailurePolicy","message":"exit code 2"}`), podJSON("p", early, `{"initContainerStatuses":[{"state":{"terminated":{"exitCode":2,"message":"{\"step\":3}\n{\"level\":\"error\",\"msg\":\"no licence\"}\n"}}}]}`)}},
 	} {
 		s, err := StateOf("run7", []byte(`{"items":[`+strings.Join(test.items, ",")+`]}`))
 		if err != nil || s.Phase != test.phase || !strings.Contains(s.Reason, test.reason) || test.reason == "" && s.Reason != "" {

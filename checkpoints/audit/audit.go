@@ -26,11 +26,12 @@ const (
 type Checkpoint struct {
 	Step        int             `json:"step"`
 	Dir         string          `json:"dir"`
-	Bytes       int64           `json:"bytes"`        // of the files that lie there
-	StateDigest string          `json:"state_digest"` // as the manifest says; empty: it cannot be read
-	Loss        *pipeline.Float `json:"loss"`         // of its step, nats per token; nil: the journal has none
-	ValLoss     *pipeline.Float `json:"val_loss"`     // nil: none was due at its step
-	Verified    bool            `json:"verified"`     // all bytes were read, and there is no fault
+	Bytes       int64           `json:"bytes"`          // of the files that lie there
+	StateDigest string          `json:"state_digest"`   // as the manifest says; empty: it cannot be read
+	Weights     string          `json:"weights_sha256"` // of model.safetensors, as the manifest says; empty: it cannot be read
+	Loss        *pipeline.Float `json:"loss"`           // of its step, nats per token; nil: the journal has none
+	ValLoss     *pipeline.Float `json:"val_loss"`       // nil: none was due at its step
+	Verified    bool            `json:"verified"`       // all bytes were read, and there is no fault
 	Fault       string          `json:"fault,omitempty"`
 }
 
@@ -149,6 +150,11 @@ func (f *Folder) look(step int) (c Checkpoint, m checkpoints.Manifest, err error
 		return c, m, err
 	}
 	c.StateDigest = m.StateDigest.String()
+	for _, file := range m.Files {
+		if file.Name == checkpoints.ModelFile {
+			c.Weights = file.SHA256
+		}
+	}
 	return c, m, f.store.CheckSizes(m)
 }
 

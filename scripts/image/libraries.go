@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,7 +17,23 @@ import (
 // libraryFolders is where this machine's C library lies, the machine's own kind of processor first.
 var libraryFolders = []string{"/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 
-// libraries collects the shared libraries that a program needs, and those that they need, and the loader.
+// driverNeeds are the libraries that NVIDIA's driver needs, which the container runtime mounts without them.
+var driverNeeds = []string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"}
+
+// cLibrary describes the C library among the files, as it tells its own version.
+func cLibrary(files []image.File) image.Component {
+	c := image.Component{Name: "glibc", Version: "NOASSERTION", Licence: "LGPL-2.1-or-later", Kind: "generic"}
+	for _, f := range files {
+		if m := cVersion.FindSubmatch(f.Data); m != nil {
+			c.Version = string(m[1])
+		}
+	}
+	return c
+}
+
+var cVersion = regexp.MustCompile(`GNU C Library \((?:[^()]* )?([0-9][^() ]*)\)`)
+
+// libraries collects the shared libraries that a program and the driver need, and those that they need, and the loader.
 func libraries(program []byte) ([]image.File, error) {
 	binary, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -33,6 +50,11 @@ func libraries(program []byte) ([]image.File, error) {
 	needed, err := binary.ImportedLibraries()
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range driverNeeds {
+		if !slices.Contains(needed, name) {
+			needed = append(needed, name)
+		}
 	}
 	for i := 0; i < len(needed); i++ {
 		path, err := findLibrary(needed[i])

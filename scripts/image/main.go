@@ -80,10 +80,6 @@ func (b builder) platform(architecture string) (image.Platform, error) {
 	if err != nil {
 		return p, err
 	}
-	bill, err := image.SBOM(program, "Apache-2.0")
-	if err != nil {
-		return p, err
-	}
 	licence, err := os.ReadFile("LICENSE")
 	if err != nil {
 		return p, err
@@ -91,17 +87,22 @@ func (b builder) platform(architecture string) (image.Platform, error) {
 	p.Files = []image.File{
 		{Path: "/andrea", Mode: 0o755, Data: program},
 		{Path: "/LICENSE", Mode: 0o644, Data: licence},
-		{Path: "/sbom.spdx.json", Mode: 0o644, Data: bill},
 		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/none\nandrea:x:65532:65532:andrea:/tmp:/none\n")},
 		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\nandrea:x:65532:\n")},
 		{Path: "/tmp", Mode: 0o1777},
 	}
-	if !b.cuda {
-		return p, nil
+	var beside []image.Component
+	if b.cuda {
+		// Runtimes mount the driver in one of these folders, or in one where the C library looks by itself.
+		p.Env = append(p.Env, "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility", "LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/lib64")
+		libraries, err := libraries(program)
+		if err != nil {
+			return p, err
+		}
+		p.Files, beside = append(p.Files, libraries...), append(beside, cLibrary(libraries))
 	}
-	p.Env = append(p.Env, "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility", "LD_LIBRARY_PATH=/usr/local/nvidia/lib64")
-	libraries, err := libraries(program)
-	p.Files = append(p.Files, libraries...)
+	bill, err := image.SBOM(program, "Apache-2.0", beside...)
+	p.Files = append(p.Files, image.File{Path: "/sbom.spdx.json", Mode: 0o644, Data: bill})
 	return p, err
 }
 

@@ -15,10 +15,18 @@ import (
 	"andrea/test/k8s/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Enter(m.Run)) }
+// kubeconfigVariable names the kubeconfig of a cluster of somebody else, such as kind, to run the scenarios on.
+const kubeconfigVariable = "ANDREA_KUBECONFIG"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(kubeconfigVariable) != "" {
+		os.Exit(m.Run()) // that cluster is reached through the machine's network
+	}
+	os.Exit(cluster.Enter(m.Run))
+}
 
 // startTime bounds the start of the control plane on a busy machine.
-const startTime = 3 * time.Minute
+const startTime = 5 * time.Minute
 
 // manifests is the folder with base, components and overlays.
 const manifests = "../../k8s"
@@ -36,12 +44,24 @@ func newUser(t *testing.T) user {
 	t.Helper()
 	u := user{t: t, bin: t.TempDir()}
 	u.startControl()
-	build := exec.Command("go", "build", "-o", filepath.Join(u.bin, "andrea"), "./cmd/andrea")
-	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building andrea: %v\n%s", err, out)
-	}
+	u.buildProgram()
 	return u
+}
+
+// buildProgram builds andrea.
+func (u user) buildProgram() {
+	u.t.Helper()
+	build(u.t, "../..", "build", "-o", filepath.Join(u.bin, "andrea"), "./cmd/andrea")
+}
+
+// build runs the go command in a folder, for programs without the C library.
+func build(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	c := exec.Command("go", args...)
+	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
 }
 
 func (u *user) startControl() {
@@ -53,7 +73,7 @@ func (u *user) startControl() {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	if missing := tools.Missing(); len(missing) > 0 {
+	if missing := tools.Missing(cluster.ControlPrograms); len(missing) > 0 {
 		u.t.Skipf("%v are missing: %v", missing, cluster.ErrNotBuilt)
 	}
 	ctx, cancel := context.WithTimeout(u.t.Context(), startTime)

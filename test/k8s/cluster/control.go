@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Control is a running etcd and API server. They listen on loopback of namespaces of their own, so ports are fixed.
+// Control is a running etcd and API server. They listen in namespaces of their own, so ports are fixed.
 type Control struct {
 	Kubeconfig string // of an administrator
 	Kubectl    string // the program
@@ -27,6 +27,9 @@ type Control struct {
 	ended      chan string // the name of a process that has ended
 }
 
+// maxProcesses bounds how many processes a Control has: etcd, the API server, and what a Cluster adds.
+const maxProcesses = 8
+
 const (
 	etcdURL = "http://127.0.0.1:2379"
 	peerURL = "http://127.0.0.1:2380"
@@ -35,7 +38,7 @@ const (
 
 // StartControl starts a control plane with its files in a folder, and waits until it is ready.
 func StartControl(ctx context.Context, tools Tools, dir string) (*Control, error) {
-	c := &Control{dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), Kubectl: tools.Path(Kubectl), ended: make(chan string, 2)}
+	c := &Control{dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), Kubectl: tools.Path(Kubectl), ended: make(chan string, maxProcesses)}
 	err := c.writeFiles()
 	if err == nil {
 		err = c.start(tools.Path(Etcd), "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=error",
@@ -44,9 +47,9 @@ func StartControl(ctx context.Context, tools Tools, dir string) (*Control, error
 	}
 	if err == nil {
 		key := filepath.Join(dir, "accounts.key")
-		err = c.start(tools.Path(APIServer), "--etcd-servers="+etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=6443",
+		err = c.start(tools.Path(APIServer), "--etcd-servers="+etcdURL, "--bind-address=0.0.0.0", "--advertise-address=127.0.0.1", "--secure-port=6443",
 			"--cert-dir="+filepath.Join(dir, "certificates"), "--token-auth-file="+filepath.Join(dir, "tokens.csv"), "--authorization-mode=Node,RBAC",
-			"--service-account-key-file="+key, "--service-account-signing-key-file="+key, "--service-account-issuer=https://kubernetes.default.svc",
+			"--kubelet-preferred-address-types=InternalIP", "--service-account-key-file="+key, "--service-account-signing-key-file="+key, "--service-account-issuer=https://kubernetes.default.svc",
 			"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none")
 	}
 	if err == nil {
@@ -59,29 +62,40 @@ func StartControl(ctx context.Context, tools Tools, dir string) (*Control, error
 	return c, nil
 }
 
-// writeFiles writes what the API server and its only user need to know each other.
+// writeFiles writes what the API server and its users need to know each other: an administrator and the nodes.
 func (c *Control) writeFiles() error {
-	var token [16]byte
-	if _, err := rand.Read(token[:]); err != nil {
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
 		return err
 	}
-	c.token = hex.EncodeToString(token[:])
+	c.token = hex.EncodeToString(random[:])
+	users := c.token + ",admin,admin,system:masters\n"
+	for _, node := range nodeNames {
+		users += fmt.Sprintf("%s,system:node:%[2]s,%[2]s,system:nodes\n", c.nodeToken(node), node)
+	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return err
 	}
 	accounts := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	kubeconfig := fmt.Sprintf(`apiVersion: v1
+	return errors.Join(
+		os.WriteFile(filepath.Join(c.dir, "accounts.key"), accounts, 0o600),
+		os.WriteFile(filepath.Join(c.dir, "tokens.csv"), []byte(users), 0o600),
+		os.WriteFile(c.Kubeconfig, kubeconfig(apiURL, c.token), 0o600))
+}
+
+// nodeToken is what a node shows the API server.
+func (c *Control) nodeToken(node string) string { return c.token + node }
+
+// kubeconfig leads a user to the API server. Its certificate is made at its start, and nobody else is in this network.
+func kubeconfig(url, token string) []byte {
+	return fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 current-context: test
 clusters: [{name: test, cluster: {server: %q, insecure-skip-tls-verify: true}}]
-users: [{name: admin, user: {token: %q}}]
-contexts: [{name: test, context: {cluster: test, user: admin}}]
-`, apiURL, c.token)
-	return errors.Join(
-		os.WriteFile(filepath.Join(c.dir, "accounts.key"), accounts, 0o600),
-		os.WriteFile(filepath.Join(c.dir, "tokens.csv"), []byte(c.token+",admin,admin,system:masters\n"), 0o600),
-		os.WriteFile(c.Kubeconfig, []byte(kubeconfig), 0o600))
+users: [{name: test, user: {token: %q}}]
+contexts: [{name: test, context: {cluster: test, user: test}}]
+`, url, token)
 }
 
 // start starts a program, with its log in a file.
@@ -106,7 +120,6 @@ func (c *Control) start(program string, args ...string) error {
 
 // await asks the API server until it is ready.
 func (c *Control) await(ctx context.Context) error {
-	// Its certificate is made at its start, and nobody else is in this network.
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	ticker := time.NewTicker(100 * time.Millisecond)

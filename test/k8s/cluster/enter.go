@@ -19,6 +19,9 @@ const insideVariable = "ANDREA_K8S_INSIDE"
 // returns its exit code. Whatever is started there ends with that process, and that one ends with this, by whatever they
 // end: the kernel sees to it. Where namespaces cannot be made run is called here, and Inside says why.
 func Enter(run func() int) int {
+	if text, isNode := os.LookupEnv(nodeVariable); isNode {
+		return runNode(text)
+	}
 	switch why, again := os.LookupEnv(insideVariable); {
 	case !again:
 		return enter(run)
