@@ -71,7 +71,7 @@ var rules = []rule{
 	{pkg: "vfs/crashfs", project: "vfs", why: "the file system that forgets"},
 	{pkg: "test/chaos", why: "has tests alone, of processes: it imports nothing"},
 	{pkg: "image", pure: true, why: "files to an OCI layout"},
-	{pkg: "scripts/gpu", project: "kernels", why: "prints the launches that a GPU check repeats; a program for developers"},
+	{pkg: "scripts/gpu", project: "kernels model", why: "prints the launches that a GPU check repeats; a program for developers"},
 	{pkg: "scripts/image", project: "image", why: "runs the compiler and writes the layout; a program for developers"},
 	{pkg: "k8s", pure: true, project: "pipeline", modules: yaml, why: "manifests to objects, and what a cluster says to a state"},
 	{pkg: "k8s/kubectl", why: "runs kubectl"},

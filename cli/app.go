@@ -20,8 +20,8 @@ import (
 type outside struct {
 	fs        vfs.FS
 	engine    launch.Engine
-	engineErr error                                                  // why there is no engine
-	choose    func(choice string, device int) (launch.Engine, error) // answers --engine; nil: engine is the only one
+	engineErr error                                                               // why there is no engine
+	choose    func(choice string, device int, gemm string) (launch.Engine, error) // answers --engine; nil: engine is the only one
 	stdout    io.Writer
 	stderr    io.Writer
 	bus       func(transport.Bus) transport.Bus // wraps connections; nil: as they are

@@ -21,6 +21,7 @@ type gpuFlags struct {
 	variant      string
 	shape        string
 	precision    string
+	gemm         string
 	device       int
 	windows      int
 	microbatches int
@@ -40,6 +41,7 @@ without the exchange of gradients, in tokens per second; the median of several m
 The digest is that of the weights and moments after the steps that warm up, which begin with the
 same weights every time: it is the same in every run on one model of GPU.`,
 		Example: `  andrea bench gpu --variant 120m --precision bf16 --windows 64
+  andrea bench gpu --variant 120m --gemm cublaslt
   andrea bench gpu --variant 12m --device 1 --json | jq .tokens_per_second`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return measureGPU(c.Context(), o, f) },
@@ -48,6 +50,7 @@ same weights every time: it is the same in every run on one model of GPU.`,
 	flags.StringVar(&f.variant, "variant", "120m", "shape of the model: 12m, 120m or 480m")
 	flags.StringVar(&f.shape, "shape", "", "another shape: d_model,n_head,n_layer,context,vocab, such as 64,2,2,32,61")
 	flags.StringVar(&f.precision, "precision", model.BF16, "bf16 or fp32")
+	flags.StringVar(&f.gemm, "gemm", launch.OwnGEMM, "what multiplies matrices: own, or cublaslt: NVIDIA's library, where it is installed")
 	flags.IntVar(&f.device, "device", 0, "which GPU, as nvidia-smi counts")
 	flags.IntVar(&f.windows, "windows", 64, "windows of a microbatch")
 	flags.IntVar(&f.microbatches, "microbatches", 1, "microbatches of a step")
@@ -115,7 +118,7 @@ func measureGPU(ctx context.Context, o outside, f gpuFlags) error {
 	if err != nil {
 		return badInput(err)
 	}
-	engine, err := launch.CUDA(f.device)
+	engine, err := launch.Choose(launch.EngineCUDA, f.device, f.gemm)
 	if err != nil {
 		return exitError{exitFailed, err}
 	}

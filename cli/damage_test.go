@@ -377,7 +377,7 @@ func TestAChangedJobBeforeTheFirstCheckpoint(t *testing.T) {
 		t.Errorf("exit %d\n%s", r.code, r.stderr)
 	}
 	p.write("runs/demo/job.yaml", job)
-	p.write("runs/demo/generations/00000002", "") // a crash between two writes
+	p.write("runs/demo/generations/9000000000", "") // a crash between two writes
 	if r := p.run("", "resume", "demo"); r.code != 0 {
 		t.Errorf("the former job: exit %d\n%s", r.code, r.stderr)
 	}

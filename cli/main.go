@@ -23,8 +23,8 @@ func Main(arguments ...string) int {
 	}
 	o := outside{
 		fs: vfs.OS, engine: frugalEngine(engine), engineErr: err,
-		choose: func(choice string, device int) (launch.Engine, error) {
-			engine, err := launch.Choose(choice, device)
+		choose: func(choice string, device int, gemm string) (launch.Engine, error) {
+			engine, err := launch.Choose(choice, device, gemm)
 			return frugalEngine(engine), err
 		},
 		stdout: os.Stdout, stderr: messages(os.Stderr),

@@ -40,7 +40,8 @@ type runStatus struct {
 	Class      string                `json:"engine_class,omitempty"`
 	Workers    []runner.WorkerReport `json:"workers,omitempty"`
 	Generation uint64                `json:"generation"`
-	Checkpoint int64                 `json:"checkpoint_step"` // -1: there is none
+	LeftOut    int                   `json:"audits_left_out,omitempty"` // leases that the job wanted a second worker for, and had none
+	Checkpoint int64                 `json:"checkpoint_step"`           // -1: there is none
 	Path       string                `json:"checkpoint,omitempty"`
 	Resume     string                `json:"resume,omitempty"` // the command, of one that does not run and is not complete
 }
@@ -137,7 +138,7 @@ func localStatus(ctx context.Context, o outside, name string) (runStatus, error)
 func reported(dir string, r runner.Report) runStatus {
 	s := runStatus{
 		Run: r.Run, Dir: dir, State: stateRunning, Phase: r.Phase, Step: r.Step, Steps: r.Steps,
-		Class: r.Class, Workers: r.Workers, Generation: r.Generation, ETASeconds: &r.ETASeconds,
+		Class: r.Class, Workers: r.Workers, Generation: r.Generation, ETASeconds: &r.ETASeconds, LeftOut: r.AuditsLeftOut,
 	}
 	s.records(r.Last, r.Validation)
 	s.checkpoint(r.Checkpoint)

@@ -15,4 +15,4 @@ var errAbsent = errors.New("looking for CUDA devices: this program was built wit
 func Open(model.Config, Options) (model.Engine, error) { return nil, errAbsent }
 
 // Devices would list the GPUs of this machine; this program was built without CUDA.
-func Devices() ([]Device, error) { return nil, errAbsent }
+func Devices(string) ([]Device, error) { return nil, errAbsent }

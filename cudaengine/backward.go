@@ -9,6 +9,15 @@ import (
 
 // backward adds to gradient the gradient of everything below the head, whose own is there already.
 func (p *pass) backward(gradient *tensors) {
+	p.layersBackward(gradient)
+	p.embedBackward(gradient)
+	p.final(0)
+}
+
+// layersBackward is backward down to the embeddings.
+func (p *pass) layersBackward(gradient *tensors) {
+	tensors := p.layout.Tensors
+	p.final(tensors[len(tensors)-1].Offset)
 	if p.config.FinalNorm {
 		p.normBackward(p.mem.final, p.mem.finalInverse, 0)
 	}
@@ -16,12 +25,12 @@ func (p *pass) backward(gradient *tensors) {
 		w, dw, a := &p.weights.layers[l], &gradient.layers[l], &p.mem.layers[l]
 		p.mlpBackward(w, dw, a)
 		p.attentionBackward(w, dw, a)
+		p.final(tensors[beforeLayers+perLayer*l].Offset)
 	}
 	if p.config.EmbedNorm {
 		p.compute.launch(p.kernels.embedNormBackward, kernels.Sizes{Rows: p.rows}, p.mem.dx, 0, p.mem.dx,
 			p.mem.embedded, p.mem.embedInverse, driver.Int(p.rows), driver.Int(p.d), driver.Int(0))
 	}
-	p.embedBackward(gradient)
 }
 
 // normBackward takes the gradient of a norm's output y from mem.dnormed to mem.dx, adding to it if add is 1, and to
@@ -37,7 +46,7 @@ func (p *pass) normBackward(y, inverse driver.Pointer, add int) {
 
 // inputs is C = A[rows,k]·W[k,n]: the gradient of what a weight matrix multiplied.
 func (p *pass) inputs(c, a, w driver.Pointer, n, k int, aux driver.Pointer, epilogue int) {
-	p.product(p.kernels.mulNN, matrix{c, n}, matrix{a, k}, matrix{w, n}, aux, p.rows, n, k, epilogue)
+	p.product(nn, matrix{c, n}, matrix{a, k}, matrix{w, n}, aux, p.rows, n, k, epilogue)
 }
 
 // addWeights adds A[rows,m]ᵀ·B[rows,n] to a gradient [m,n].
@@ -49,11 +58,11 @@ func (p *pass) addWeights(dw, a, b driver.Pointer, m, n int) {
 // parts, which many blocks compute at the same time.
 func (p *pass) addProduct(dw driver.Pointer, a, b matrix, m, n, k int) {
 	parts := kernels.Parts(m, n, k)
-	if parts == 1 {
-		p.product(p.kernels.mulTN, matrix{dw, n}, a, b, 0, m, n, k, kernels.AddFP32)
+	if parts == 1 || p.library != nil {
+		p.product(tn, matrix{dw, n}, a, b, 0, m, n, k, kernels.AddFP32)
 		return
 	}
-	p.compute.launch(p.kernels.mulTN, kernels.Sizes{M: m, N: n, Parts: parts}, p.mem.parts, a.at, b.at, 0,
+	p.compute.launch(p.kernels.mul[tn], kernels.Sizes{M: m, N: n, Parts: parts}, p.mem.parts, a.at, b.at, 0,
 		driver.Int(m), driver.Int(n), driver.Int(k), driver.Int(a.stride), driver.Int(b.stride), driver.Int(n), driver.Int(kernels.StoreFP32))
 	p.compute.launch(p.kernels.addParts, kernels.Sizes{Count: m * n}, dw, p.mem.parts, driver.Int(m*n), driver.Int(parts))
 }

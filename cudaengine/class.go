@@ -8,8 +8,8 @@ import (
 	"andrea/model"
 )
 
-// class is the engine class of a GPU model and a precision.
-func class(gpu, precision string) string {
+// class is the engine class of a GPU model, a precision and a library of products, with its version; empty: none.
+func class(gpu, precision, library string) string {
 	var name strings.Builder
 	for _, r := range strings.ToLower(gpu) {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -18,5 +18,9 @@ func class(gpu, precision string) string {
 			name.WriteByte('_')
 		}
 	}
-	return model.EngineClass("cuda-"+strings.TrimSuffix(name.String(), "_"), precision)
+	kind := "cuda-" + strings.TrimSuffix(name.String(), "_")
+	if library != "" {
+		kind += "-" + CuBLASLt + "_" + strings.ReplaceAll(library, ".", "_")
+	}
+	return model.EngineClass(kind, precision)
 }

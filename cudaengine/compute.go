@@ -15,10 +15,12 @@ func (e *engine) Eval(b model.Batch) (model.Loss, error) {
 	if err := b.Check(e.config, e.options.Microbatch); err != nil {
 		return model.Loss{}, err
 	}
-	return e.loss(b, func(p *pass) {
+	err := e.call(func() {
+		p := e.newPass(b)
 		p.forward(func(int) int { return 0 })
 		p.head(nil)
 	})
+	return e.lossOf(b, err)
 }
 
 // Accumulate adds to slot the gradient of the loss sum of a microbatch. A loss that is not finite is returned as it is;
@@ -30,21 +32,24 @@ func (e *engine) Accumulate(slot int, b model.Batch) (model.Loss, error) {
 	if err := b.Check(e.config, e.options.Microbatch); err != nil {
 		return model.Loss{}, err
 	}
-	e.sums.forget(slot)
-	return e.loss(b, func(p *pass) {
-		gradient := view(e.config, e.layout, e.mem.slots[slot], words)
-		p.forward(func(layer int) int { return layer })
-		p.head(&gradient)
-		p.backward(&gradient)
-	})
+	err := e.call(func() { e.differentiate(slot, b, nil) })
+	return e.lossOf(b, err)
 }
 
-// loss runs a pass over a batch and returns the loss that it leaves.
-func (e *engine) loss(b model.Batch, run func(p *pass)) (model.Loss, error) {
-	err := e.call(func() {
-		p := e.newPass(b)
-		run(&p)
-	})
+// differentiate queues what adds the gradient of a checked batch to a slot and leaves the loss on the host. Where r is
+// not nil, buckets are marked in it as they become final.
+func (e *engine) differentiate(slot int, b model.Batch, r *reveal) {
+	e.sums.forget(slot)
+	p := e.newPass(b)
+	p.reveal = r
+	gradient := view(e.config, e.layout, e.mem.slots[slot], words)
+	p.forward(func(layer int) int { return layer })
+	p.head(&gradient)
+	p.backward(&gradient)
+}
+
+// lossOf returns the loss that a finished pass over a batch has left, unless it failed.
+func (e *engine) lossOf(b model.Batch, err error) (model.Loss, error) {
 	if err != nil {
 		return model.Loss{}, fmt.Errorf("computing a microbatch: %w", err)
 	}

@@ -19,20 +19,27 @@ type engine struct {
 
 	device  *driver.Device
 	kernels kernelSet
+	library *driver.Products // nil: our own kernels multiply
 	mem     memory
 	host    hostMemory
 	compute queue // kernels
 	copies  queue // what the host prepares while kernels run
 	copied  *driver.Event
+	passed  []*driver.Event // of the marks of a pass, see reveal
 	sums    sumCache
 	sorter  sorter
 }
 
 var _ model.Engine = (*engine)(nil)
 
-// Devices lists the GPUs of this machine.
-func Devices() ([]Device, error) {
+// Devices lists the GPUs of this machine, with their engine classes for what shall multiply: OwnGEMM or CuBLASLt. Where that
+// library is missing the error says what was tried.
+func Devices(gemm string) ([]Device, error) {
 	list, err := driver.Devices()
+	if err != nil {
+		return nil, err
+	}
+	library, err := Options{GEMM: gemm}.version()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +49,7 @@ func Devices() ([]Device, error) {
 			Ordinal: p.Ordinal, Name: p.Name, Capability: fmt.Sprintf("%d.%d", p.Major, p.Minor), Bytes: p.Bytes, Driver: p.Driver, Text: p.String(),
 		}
 		if p.Check() == nil {
-			d.FP32, d.BF16 = class(p.Name, FP32), class(p.Name, BF16)
+			d.FP32, d.BF16 = class(p.Name, FP32, library), class(p.Name, BF16, library)
 		}
 		devices = append(devices, d)
 	}
@@ -59,15 +66,19 @@ func Open(c model.Config, o Options) (model.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	library, err := o.version()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the CUDA engine: %w", err), device.Close())
+	}
 	e := &engine{config: c, options: o, layout: model.NewLayout(c), device: device}
-	if err := device.Do(e.allocate); err != nil {
+	if err := device.Do(func() error { return e.allocate(library) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the CUDA engine: %w", err), device.Close())
 	}
 	return e, nil
 }
 
-// allocate makes everything that the engine owns.
-func (e *engine) allocate() (err error) {
+// allocate makes everything that the engine owns. library is the version of the library of products, or empty.
+func (e *engine) allocate(library string) (err error) {
 	p := e.device.Properties()
 	plan := &driver.Plan{}
 	place := newPlan(e.config, e.options, plan)
@@ -91,9 +102,21 @@ func (e *engine) allocate() (err error) {
 	if e.copied, err = e.device.NewEvent(); err != nil {
 		return err
 	}
+	for range e.options.marks(e.config) {
+		passed, err := e.device.NewEvent()
+		if err != nil {
+			return err
+		}
+		e.passed = append(e.passed, passed)
+	}
 	e.sums = newSumCache(e.options.Slots, e.layout.Buckets())
 	e.sorter = newSorter(e.config.Vocab)
-	e.info = model.Info{Class: class(p.Name, e.options.Precision), Device: p.String(), Bytes: plan.Bytes()}
+	e.info = model.Info{Class: class(p.Name, e.options.Precision, library), Device: p.String(), Bytes: plan.Bytes()}
+	if library != "" {
+		if err := e.startLibrary(library); err != nil {
+			return err
+		}
+	}
 	e.clear()
 	return e.compute.finish()
 }
@@ -117,9 +140,23 @@ func (e *engine) Info() model.Info { return e.info }
 // Close frees the device; closing twice is allowed.
 func (e *engine) Close() error { return e.device.Close() }
 
+// do runs work on the device's thread. The error of a device that has failed for good is a model.ErrDevice.
+func (e *engine) do(work func() error) error {
+	err := e.device.Do(work)
+	if driver.Sticky(err) {
+		return deviceError{err}
+	}
+	return err
+}
+
+// deviceError is an error of the driver after which the engine computes nothing.
+type deviceError struct{ error }
+
+func (e deviceError) Unwrap() []error { return []error{model.ErrDevice, e.error} }
+
 // call runs work on the device's thread and waits for what it queued: afterwards the host's memory is free again.
 func (e *engine) call(work func()) error {
-	return e.device.Do(func() error {
+	return e.do(func() error {
 		work()
 		err := e.compute.finish()
 		if err == nil {

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Setenv("ANDREA_CUDA_LIBRARY", library)
+		os.Setenv("ANDREA_CUBLASLT_LIBRARY", library) // it has those functions too
 	}
 	os.Exit(m.Run())
 }
@@ -86,7 +87,7 @@ func TestInfo(t *testing.T) {
 	if least := int64(model.NewLayout(small()).Size) * 5 * 4; info.Bytes < least {
 		t.Errorf("%d bytes, fewer than weights, moments and slots need", info.Bytes)
 	}
-	devices, err := Devices()
+	devices, err := Devices(OwnGEMM)
 	if err != nil || len(devices) == 0 || devices[0].BF16 != info.Class || devices[0].FP32 != strings.Replace(info.Class, BF16, FP32, 1) || devices[0].Text != info.Device {
 		t.Errorf("the devices are %v, %v", devices, err)
 	}
@@ -145,7 +146,7 @@ func TestInference(t *testing.T) {
 func TestOldDevice(t *testing.T) {
 	softwareOnly(t)
 	t.Setenv("SOFTCUDA_CAPABILITY", "7.5")
-	devices, err := Devices()
+	devices, err := Devices(OwnGEMM)
 	if err != nil || len(devices) != 1 || devices[0].Capability != "7.5" || devices[0].FP32 != "" || devices[0].BF16 != "" {
 		t.Errorf("the devices are %+v, %v", devices, err)
 	}
@@ -161,10 +162,10 @@ func TestFailureIsFinal(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SOFTCUDA_FAIL", "cuLaunchKernel:7:719")
-	if _, err := e.Accumulate(0, batch); err == nil || !strings.Contains(err.Error(), "CUDA error 719") {
+	if _, err := e.Accumulate(0, batch); !errors.Is(err, model.ErrDevice) || !strings.Contains(err.Error(), "CUDA error 719") {
 		t.Errorf("a failed launch: %v", err)
 	}
-	if err := e.Zero(0); err == nil || !strings.Contains(err.Error(), "open it anew") {
+	if err := e.Zero(0); !errors.Is(err, model.ErrDevice) || !strings.Contains(err.Error(), "open it anew") {
 		t.Errorf("the next call: %v", err)
 	}
 	if err := errors.Join(e.Close(), e.Close()); err != nil {
@@ -189,8 +190,8 @@ func TestErrorEndsTheCall(t *testing.T) {
 	}
 	for _, fail := range []string{"cuLaunchKernel:2:701", "cuMemcpyHtoDAsync_v2:1:1", "cuStreamSynchronize:1:4"} {
 		t.Setenv("SOFTCUDA_FAIL", fail)
-		if _, err := e.Eval(batch); err == nil {
-			t.Errorf("%s is not reported", fail)
+		if _, err := e.Eval(batch); err == nil || errors.Is(err, model.ErrDevice) {
+			t.Errorf("%s is reported as %v", fail, err)
 		}
 		t.Setenv("SOFTCUDA_FAIL", "")
 		if got, err := e.Eval(batch); err != nil || got != want {
@@ -223,7 +224,7 @@ func TestOpeningFailsCleanly(t *testing.T) {
 // softwareOnly skips a test that needs the software device's switches.
 func softwareOnly(t *testing.T) {
 	t.Helper()
-	devices, err := Devices()
+	devices, err := Devices(OwnGEMM)
 	if err != nil {
 		t.Fatal(err)
 	}

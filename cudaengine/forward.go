@@ -18,6 +18,7 @@ type pass struct {
 	weights tensors // what products read, in the engine's precision
 	masters tensors // float32
 	bytes   int64   // of an element of the engine's precision
+	reveal  *reveal // nil: nobody waits for buckets
 }
 
 func (e *engine) newPass(b model.Batch) pass {
@@ -30,21 +31,34 @@ func (e *engine) newPass(b model.Batch) pass {
 	return p
 }
 
+// layout says how the operands of a product lie; see the table of package kernels.
+type layout int
+
+const (
+	nt layout = iota // A[M,K]·B[N,K]ᵀ
+	nn               // A[M,K]·B[K,N]
+	tn               // A[K,M]ᵀ·B[K,N]
+)
+
 // matrix is an operand of a product: row-major, with the elements from one row to the next.
 type matrix struct {
 	at     driver.Pointer
 	stride int
 }
 
-// product queues C = A·B by one of the three kernels: m rows and n columns of C, k products an element.
-func (p *pass) product(mul kernel, c, a, b matrix, aux driver.Pointer, m, n, k, epilogue int) {
-	p.compute.launch(mul, kernels.Sizes{M: m, N: n}, c.at, a.at, b.at, aux,
+// product queues C = A·B in one of three layouts: m rows and n columns of C, k products an element.
+func (p *pass) product(l layout, c, a, b matrix, aux driver.Pointer, m, n, k, epilogue int) {
+	if p.library != nil {
+		p.productByLibrary(l, c, a, b, aux, m, n, k, epilogue)
+		return
+	}
+	p.compute.launch(p.kernels.mul[l], kernels.Sizes{M: m, N: n}, c.at, a.at, b.at, aux,
 		driver.Int(m), driver.Int(n), driver.Int(k), driver.Int(a.stride), driver.Int(b.stride), driver.Int(c.stride), driver.Int(epilogue))
 }
 
 // nt is C = A[m,k]·B[n,k]ᵀ of matrices without gaps: activations times weights.
 func (p *pass) nt(c, a, b driver.Pointer, m, n, k, epilogue int) {
-	p.product(p.kernels.mulNT, matrix{c, n}, matrix{a, k}, matrix{b, k}, 0, m, n, k, epilogue)
+	p.product(nt, matrix{c, n}, matrix{a, k}, matrix{b, k}, 0, m, n, k, epilogue)
 }
 
 // forward leaves the residual stream after the last layer in mem.x. Layer l keeps its activations in

@@ -31,7 +31,7 @@ func (p *pass) head(gradient *tensors) {
 // logits computes rows of logits, of which those from the vocabulary's end to the stride stay unset.
 func (p *pass) logits(x driver.Pointer, rows int) {
 	v := p.config.Vocab
-	p.product(p.kernels.mulNT, matrix{p.mem.logits, paddedVocab(v)}, matrix{x, p.d}, matrix{p.weights.head, p.d}, 0, rows, v, p.d, kernels.StoreFP32)
+	p.product(nt, matrix{p.mem.logits, paddedVocab(v)}, matrix{x, p.d}, matrix{p.weights.head, p.d}, 0, rows, v, p.d, kernels.StoreFP32)
 }
 
 // crossEntropy computes the losses of rows of logits, and their gradient.
@@ -54,5 +54,5 @@ func (p *pass) headBackward(dhead, x driver.Pointer, first, rows int) {
 	if p.config.FinalNorm {
 		dx, epilogue = element(p.mem.dnormed, at, p.bytes), kernels.Store
 	}
-	p.product(p.kernels.mulNN, matrix{dx, p.d}, dlogits, matrix{p.weights.head, p.d}, 0, rows, p.d, v, epilogue)
+	p.product(nn, matrix{dx, p.d}, dlogits, matrix{p.weights.head, p.d}, 0, rows, p.d, v, epilogue)
 }

@@ -18,7 +18,8 @@ type kernel struct {
 
 // kernelSet are the kernels of an engine.
 type kernelSet struct {
-	mulNT, mulNN, mulTN                             kernel
+	mul                                             [3]kernel // by layout
+	actForward, actBackward                         kernel
 	attentionForward                                kernel
 	attentionDelta, attentionKeys, attentionQueries kernel
 	normForward, normBackward, embedNormBackward    kernel
@@ -39,9 +40,11 @@ func loadKernels(d *driver.Device, c model.Config, o Options) (set kernelSet, er
 		to   *kernel
 		name string
 	}{
-		{&set.mulNT, "gemm_nt" + suffix},
-		{&set.mulNN, "gemm_nn" + suffix},
-		{&set.mulTN, "gemm_tn" + suffix},
+		{&set.mul[nt], "gemm_nt" + suffix},
+		{&set.mul[nn], "gemm_nn" + suffix},
+		{&set.mul[tn], "gemm_tn" + suffix},
+		{&set.actForward, "act_forward" + suffix},
+		{&set.actBackward, "act_backward" + suffix},
 		{&set.attentionForward, "attention_forward" + headSuffix},
 		{&set.attentionDelta, "attention_delta" + suffix},
 		{&set.attentionKeys, "attention_keys" + headSuffix},

@@ -49,6 +49,8 @@ type memory struct {
 	loss         driver.Pointer // [R] float64
 	total        driver.Pointer // [1] float64
 	tokens       driver.Pointer // [windows][T+1] uint32
+	workspace    driver.Pointer // of the library of products
+	sumsBefore   driver.Pointer // [R,4d] float32, products of that library before their activation; 0 in fp32
 	digest       driver.Pointer // [2] uint64
 
 	// Of training.
@@ -91,6 +93,12 @@ func newPlan(c model.Config, o Options, to *driver.Plan) *plan {
 	p.addHead()
 	p.add(&p.mem.tokens, "tokens", int64(o.Microbatch)*int64(c.Context+1)*words)
 	p.add(&p.mem.digest, "digest", 2*doubles)
+	if o.GEMM == CuBLASLt {
+		p.add(&p.mem.workspace, "workspace of cuBLASLt", workspaceBytes)
+		if o.Precision == BF16 {
+			p.add(&p.mem.sumsBefore, "products before activations", rows*4*d*words)
+		}
+	}
 	layers := 1
 	if o.trains() {
 		layers = c.NLayer
@@ -141,6 +149,9 @@ func (p *plan) addHead() {
 
 // parts is the most elements that the parts of one gradient of a weight have; 0 if none is cut.
 func (p *plan) parts() (most int64) {
+	if p.options.GEMM == CuBLASLt {
+		return 0 // the library cuts as it likes, in its workspace
+	}
 	rows, d := int(p.rows()), p.config.DModel
 	for _, shape := range [][3]int{{d, d, rows}, {3 * d, d, rows}, {4 * d, d, rows}, {d, 4 * d, rows}, {p.config.Vocab, d, min(rows, headRows)}} {
 		if parts := kernels.Parts(shape[0], shape[1], shape[2]); parts > 1 {

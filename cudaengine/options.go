@@ -31,6 +31,9 @@ func (o Options) check(c model.Config) error {
 	if o.Precision != FP32 && o.Precision != BF16 {
 		add("precision is %q: must be %q or %q", o.Precision, FP32, BF16)
 	}
+	if o.GEMM != "" && o.GEMM != OwnGEMM && o.GEMM != CuBLASLt {
+		add("gemm is %q: must be %q or %q", o.GEMM, OwnGEMM, CuBLASLt)
+	}
 	// Kernels count elements in 32 bits.
 	if widest := int64(o.Microbatch) * int64(c.Context) * 4 * int64(c.DModel); len(errs) == 0 && widest > math.MaxInt32 {
 		add("%d windows of %d tokens have %d activations after fc1: at most %d are supported: lower the microbatch", o.Microbatch, c.Context, widest, math.MaxInt32)

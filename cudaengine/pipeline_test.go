@@ -107,7 +107,9 @@ func TestPipeline(t *testing.T) {
 	for _, precision := range precisions {
 		t.Run(precision, func(t *testing.T) { p.on(t).oneHash(precision) })
 	}
+	t.Run("library", func(t *testing.T) { p.on(t).byLibrary() })
 	t.Run("failing GPU", func(t *testing.T) { p.on(t).failing("bf16-alone") })
+	t.Run("failing GPU of a run", func(t *testing.T) { p.on(t).failingHere("bf16-alone") })
 	t.Run("replay", func(t *testing.T) { p.on(t).run("replay", "bf16-pair", "--from", "1") })
 	t.Run("too few GPUs", func(t *testing.T) { p.on(t).tooFew() })
 }
@@ -149,7 +151,56 @@ func (p cluster) oneHash(precision string) {
 	}
 }
 
-// failing shows that a worker whose GPU fails ends and says so, and that the run, which another life of it may join, ends
+// byLibrary shows that workers multiply by NVIDIA's library where that is asked for, that a resumed run keeps to it, and
+// that no other library or version takes part.
+func (p cluster) byLibrary() {
+	withLibrary(p.t)
+	p.run(trainCommand("library-pair", BF16, "--gemm", "cublaslt", "--workers", "2")...)
+	want := p.sum("library-pair")
+	if log := p.logged("library-pair", "worker-2"); !strings.Contains(log, "cuda-software_cuda_device-cublaslt_13_0_0-bf16") || !strings.Contains(log, "products by cuBLASLt 13.0.0: ") {
+		p.t.Errorf("a worker's log does not name the library and its algorithms:\n%s", log)
+	}
+	p.kill(6, trainCommand("library-killed", BF16, "--gemm", "cublaslt"))
+	if out, err := p.command("resume", "library-killed", "--gemm", "own").CombinedOutput(); err == nil || !strings.Contains(string(out), "--other-engine") {
+		p.t.Errorf("resumed with another way to multiply: %v\n%s", err, out)
+	}
+	p.run("resume", "library-killed")
+	if got := p.sum("library-killed"); got != want {
+		p.t.Errorf("killed and resumed it ends in %s, two workers in %s", got, want)
+	}
+	missing := p.command(trainCommand("library-missing", BF16, "--gemm", "cublaslt")...)
+	missing.Env = append(missing.Env, "ANDREA_CUBLASLT_LIBRARY=/nowhere/libcublasLt.so")
+	if out, err := missing.CombinedOutput(); err == nil || !strings.Contains(string(out), "/nowhere/libcublasLt.so") || exists(filepath.Join(p.dir, "library-missing")) {
+		p.t.Errorf("without the library: %v\n%s", err, out)
+	}
+}
+
+// failingHere shows that a run whose GPU fails for good goes on: with an engine that is opened anew, and, where a process
+// gets no other answer from its driver, in a new process.
+func (p cluster) failingHere(like string) {
+	want := p.sum(like)
+	train := func(run string, fault []string, more ...string) {
+		c := p.command(trainCommand(run, BF16, more...)...)
+		c.Env = append(c.Env, fault...)
+		if out, err := c.CombinedOutput(); err != nil {
+			p.t.Fatalf("%s: %v\n%s", run, err, out)
+		}
+		if got := p.sum(run); got != want {
+			p.t.Errorf("%s ends in %s, %s in %s", run, got, like, want)
+		}
+	}
+	train("failing-alone", []string{"SOFTCUDA_FAIL=cuLaunchKernel:300:719"})
+	if log := p.logged("failing-alone", "local"); !strings.Contains(log, "its engine is opened anew") || !strings.Contains(log, "CUDA error 719") {
+		p.t.Errorf("the worker does not say that its GPU failed:\n%s", log)
+	}
+	once := filepath.Join(p.dir, "failed")
+	train("failing-crew", []string{"SOFTCUDA_FAIL=cuLaunchKernel:300:719:" + once, "SOFTCUDA_STUCK=1"}, "--engine", "cuda", "--workers", "2")
+	if log := p.logged("failing-crew", "coordinator"); !exists(once) || !strings.Contains(log, "starting a worker again") {
+		p.t.Errorf("no worker's process was started again:\n%s", log)
+	}
+}
+
+// failing shows that a worker whose GPU fails, in a process that gets no other answer from its driver, ends and says so, and that the run, which another life of it may join, ends
 // in the state of the run that nothing happened to.
 func (p cluster) failing(like string) {
 	tokens, err := filepath.Glob(filepath.Join(p.dir, "tokens", "*", "dataset.json"))
@@ -170,7 +221,7 @@ func (p cluster) failing(like string) {
 	credentials := filepath.Join(p.dir, "failing", "worker.json")
 	worker := func(fail string) *exec.Cmd {
 		c := p.command("worker", "--creds", credentials, "--engine", "cuda")
-		c.Env = append(c.Env, "SOFTCUDA_FAIL="+fail)
+		c.Env = append(c.Env, "SOFTCUDA_FAIL="+fail, "SOFTCUDA_STUCK=1")
 		return c
 	}
 	for !exists(credentials) { // the coordinator writes it before it waits for workers

@@ -11,18 +11,19 @@ import (
 type queue struct {
 	stream *driver.Stream
 	err    error
+	dry    bool // nothing is issued: only what is planned on the way counts
 }
 
 // issue queues one operation.
 func (q *queue) issue(operation func() error) {
-	if q.err == nil {
+	if q.err == nil && !q.dry {
 		q.err = operation()
 	}
 }
 
 // launch queues a kernel, on the grid that its sizes give.
 func (q *queue) launch(k kernel, s kernels.Sizes, slots ...driver.Slot) {
-	if q.err != nil {
+	if q.err != nil || q.dry {
 		return
 	}
 	grid := k.Grid(s)
@@ -43,6 +44,13 @@ func (q *queue) in(dst driver.Pointer, src driver.Pinned, bytes int64) {
 // out copies from the device to the first bytes of pinned memory.
 func (q *queue) out(dst driver.Pinned, src driver.Pointer, bytes int64) {
 	q.issue(func() error { return q.stream.CopyOut(dst, src, bytes) })
+}
+
+// fail keeps an error, if it is the first.
+func (q *queue) fail(err error) {
+	if q.err == nil {
+		q.err = err
+	}
 }
 
 // finish waits for everything queued, also after an error, and returns the first one.

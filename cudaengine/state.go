@@ -123,13 +123,20 @@ func (e *engine) Save(bucket int, params, m, v []float32) error {
 	return e.save(lo, piece{e.mem.params, params}, piece{e.mem.m, m}, piece{e.mem.v, v})
 }
 
-// ReadGrad copies a bucket of a slot into the caller's slice.
+// ReadGrad copies a bucket of a slot into the caller's slice, past what AccumulateLast has queued meanwhile.
 func (e *engine) ReadGrad(slot, bucket int, dst []float32) error {
 	lo, _, err := e.checkGradient(slot, bucket, dst)
 	if err != nil {
 		return err
 	}
-	return e.save(lo, piece{e.mem.slots[slot], dst})
+	return e.do(func() error {
+		e.copies.out(e.host.bucket[0], element(e.mem.slots[slot], int64(lo), words), int64(len(dst))*words)
+		err := e.copies.finish()
+		if err == nil {
+			copy(dst, e.host.bucket[0].Floats())
+		}
+		return err
+	})
 }
 
 // WriteGrad sets a bucket of a slot.

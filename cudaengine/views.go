@@ -21,13 +21,15 @@ type tensors struct {
 	head            driver.Pointer
 }
 
+// How many tensors of the layout stand before the layers, and in each: see model.NewLayout.
+const beforeLayers, perLayer = 2, 6
+
 // view places the tensors of a vector whose elements have that many bytes.
 func view(c model.Config, l model.Layout, flat driver.Pointer, bytes int64) tensors {
-	const before, perLayer = 2, 6 // tensors of the layout: see model.NewLayout
 	at := func(i int) driver.Pointer { return element(flat, int64(l.Tensors[i].Offset), bytes) }
 	t := tensors{token: at(0), position: at(1), head: at(len(l.Tensors) - 1)}
 	for i := range c.NLayer {
-		first := before + perLayer*i
+		first := beforeLayers + perLayer*i
 		t.layers = append(t.layers, layerTensors{qkv: at(first), out: at(first + 3), fc1: at(first + 4), fc2: at(first + 5)})
 	}
 	return t

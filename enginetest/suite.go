@@ -69,6 +69,7 @@ func checks(shapes []shape) []check {
 		{"repeats", checkRepeats},
 		{"capacity_decides_nothing", checkCapacity},
 		{"accumulate_touches_one_slot", checkAccumulateIsolation},
+		{"reveal", checkReveal},
 		{"eval", checkEval},
 		{"causality", checkCausality},
 		{"attention_rows", checkAttentionRows},

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -241,6 +242,52 @@ func TestSuiteFindsWrongEngines(t *testing.T) {
 				m := w.mutant
 				m.plain = newPlain(cfg, microbatch, slots, plainOps[float32]())
 				return m
+			})
+		})
+	}
+}
+
+// revealer is a plain engine that hands out its gradient when it is complete, with a fault.
+type revealer struct {
+	*plain
+	fault string
+}
+
+func (r revealer) AccumulateLast(slot, folds int, b model.Batch, final func(bucket int)) (model.Loss, error) {
+	if folds < 0 || folds > slot {
+		return model.Loss{}, errors.New("there are no such slots")
+	}
+	last := r.layout.Buckets() - 1
+	if r.fault == "early" {
+		final(last)
+		last--
+	}
+	loss, err := r.Accumulate(slot, b)
+	for i := 0; i < folds && err == nil; i++ {
+		if r.fault == "not folded" {
+			break
+		}
+		err = r.Fold(slot-i-1, slot-i)
+	}
+	if err != nil {
+		return loss, err
+	}
+	for bucket := last; bucket >= 0; bucket-- {
+		switch {
+		case r.fault == "forward":
+			final(last - bucket)
+		case r.fault != "incomplete" || bucket > 0:
+			final(bucket)
+		}
+	}
+	return loss, nil
+}
+
+func TestSuiteFindsWrongRevealers(t *testing.T) {
+	for _, fault := range []string{"early", "not folded", "forward", "incomplete"} {
+		t.Run(fault, func(t *testing.T) {
+			expectFailure(t, "reveal", func(cfg model.Config, microbatch, slots int) model.Engine {
+				return revealer{newPlain(cfg, microbatch, slots, plainOps[float32]()), fault}
 			})
 		})
 	}

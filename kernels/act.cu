@@ -1,12 +1,12 @@
-// What goes over vectors element by element: the activations, for products of a library that has no such epilogue,
-// and the conversion to bfloat16. A thread takes four elements.
+// What goes over vectors element by element: the activations, for products of a library that has no such epilogue and
+// leaves its sums as float, and the conversion to bfloat16. A thread takes four elements.
 #include "tile.h"
 
 enum Kind { RELU, RELU2 };
 
 DEV_FN long first_element() { return ((long)DEV_BLOCK_X * 256 + DEV_THREAD) * 4; }
 
-template <class T> DEV_FN void act_forward(T *y, const T *x, long left, int kind) {
+template <class T> DEV_FN void act_forward(T *y, const float *x, long left, int kind) {
   if (left <= 0) return;
   float v[4];
   get4(v, x, left, true);
@@ -19,7 +19,7 @@ template <class T> DEV_FN void act_forward(T *y, const T *x, long left, int kind
 }
 
 // act'(x) follows from y = act(x): 1 where y > 0, or 2·sqrt(y).
-template <class T> DEV_FN void act_backward(T *dx, const T *dy, const T *y, long left, int kind) {
+template <class T> DEV_FN void act_backward(T *dx, const float *dy, const T *y, long left, int kind) {
   if (left <= 0) return;
   float g[4], v[4];
   get4(g, dy, left, true);
@@ -33,12 +33,12 @@ template <class T> DEV_FN void act_backward(T *dx, const T *dy, const T *y, long
 }
 
 #define ACT_KERNELS(suffix, T)                                                             \
-  DEV_KERNEL(256, 4) act_forward_##suffix(T *y, const T *x, int count, int kind) {         \
+  DEV_KERNEL(256, 4) act_forward_##suffix(T *y, const float *x, int count, int kind) {     \
     const long at = first_element();                                                       \
     act_forward<T>(y + at, x + at, count - at, kind);                                      \
   }                                                                                        \
   EXPORT_KERNEL(act_forward_##suffix)                                                      \
-  DEV_KERNEL(256, 4) act_backward_##suffix(T *dx, const T *dy, const T *y, int count, int kind) { \
+  DEV_KERNEL(256, 4) act_backward_##suffix(T *dx, const float *dy, const T *y, int count, int kind) { \
     const long at = first_element();                                                       \
     act_backward<T>(dx + at, dy + at, y + at, count - at, kind);                           \
   }                                                                                        \

@@ -340,12 +340,12 @@ func TestBF16RoundsFP32(t *testing.T) {
 			same(t, "its copy", download[uint16](d, rounded), narrow(download[float32](d, dx)))
 		}
 		for kind := range 2 {
-			a, b := upload(d, dy), upload(d, widen(dy))
-			d.run("act_forward_bf16", s, a, a, rows*width, kind)
+			a, b := room[uint16](d, rows*width), upload(d, draw(rows*width, 4))
+			d.run("act_forward_bf16", s, a, b, rows*width, kind)
 			d.run("act_forward_fp32", s, b, b, rows*width, kind)
 			same(t, "act_forward", download[uint16](d, a), narrow(download[float32](d, b)))
-			g, g2 := upload(d, dy), upload(d, widen(dy))
-			d.run("act_backward_bf16", s, g, g, a, rows*width, kind)
+			g, g2 := room[uint16](d, rows*width), upload(d, draw(rows*width, 5))
+			d.run("act_backward_bf16", s, g, g2, a, rows*width, kind)
 			d.run("act_backward_fp32", s, g2, g2, upload(d, widen(download[uint16](d, a))), rows*width, kind)
 			same(t, "act_backward", download[uint16](d, g), narrow(download[float32](d, g2)))
 		}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -69,7 +68,7 @@ func plain(t testing.TB) string {
 }
 
 // build compiles the software device with the kernels of a folder and the runner, and returns the runner's path.
-func build(t testing.TB, name, mode, sources string, defines ...string) string {
+func build(t testing.TB, name, mode, sources string) string {
 	t.Helper()
 	needCompiler(t)
 	cache, err := os.UserCacheDir()
@@ -78,7 +77,7 @@ func build(t testing.TB, name, mode, sources string, defines ...string) string {
 	}
 	out := filepath.Join(cache, "andrea", "softcuda", "kernels-"+name)
 	cmd := exec.Command("sh", "../cudaengine/softcuda/build.sh", out, mode)
-	cmd.Env = append(os.Environ(), "CXX=clang++-19", "KERNELS="+sources, "DEFINES="+strings.Join(defines, " "))
+	cmd.Env = append(os.Environ(), "CXX=clang++-19", "KERNELS="+sources)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building the software device: %v\n%s", err, text)
 	}

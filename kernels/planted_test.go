@@ -13,24 +13,25 @@ type planted struct {
 	file     string
 	old, new string // the old text occurs once
 	mode     string
+	quick    bool // it takes a second or two: one of each kind
 }
 
 // faults are mistakes of the kinds that kernels have. Where two builds find one, the one that runs faster is named.
 var faults = []planted{
-	{"a product without the barrier of its loop", "gemm.cu", "    dev_sync(); // tile s is there for all", "    // tile s is there for all", "tsan"},
-	{"a product that waits for one tile less", "gemm.cu", "dev_cp_async_wait<STAGES - 2>();", "dev_cp_async_wait<STAGES - 1>();", "plain"},
-	{"a product that reads beyond a row", "gemm.cu", "dev_min(8, columns - piece * 8)", "8", "asan"},
-	{"a product that writes beyond its rows", "gemm.cu", "if (m >= p.M || n >= p.N) return;", "if (n >= p.N) return;", "asan"},
-	{"attention forward without the barrier after a tile", "attention_forward.cu", "      multiply_columns<D>(out, s, values + i % 2 * TILE);\n    }\n    dev_sync();", "      multiply_columns<D>(out, s, values + i % 2 * TILE);\n    }", "tsan"},
-	{"attention forward without its wait", "attention_forward.cu", "dev_cp_async_wait<1>();", "", "plain"},
-	{"general attention without the barrier after the softmax", "attention_forward.cu", "soften_row<T>(g, r);\n    dev_sync();", "soften_row<T>(g, r);", "plain"},
-	{"attention backward without the barrier before new statistics", "attention_backward.cu", "    dev_sync();\n    load_general_stats(g, b.lse, b.delta, h, query);", "    load_general_stats(g, b.lse, b.delta, h, query);", "tsan"},
-	{"attention that loads one row too many", "attention.h", "const bool exists = row < there;", "const bool exists = row <= there;", "asan"},
-	{"a sum of a block without its barrier", "tile.h", "  if (DEV_LANE == 0) scratch[DEV_WARP] = v;\n  dev_sync();", "  if (DEV_LANE == 0) scratch[DEV_WARP] = v;", "plain"},
-	{"a norm of one row too many", "norm.cu", "  const int row = row_of_warp();\n  if (row >= rows) return;\n  const long at = (long)row * width;\n  const float i", "  const int row = row_of_warp();\n  if (row > rows) return;\n  const long at = (long)row * width;\n  const float i", "asan"},
-	{"a barrier that half of a block reaches", "attention.h", "  for (int d = 0; d < head_dim; d += GENERAL_PIECE) {\n    dev_sync();", "  for (int d = 0; d < head_dim; d += GENERAL_PIECE) {\n    if (DEV_WARP % 2) dev_sync();", "plain"},
-	{"embeddings added before all have their part", "embed.cu", "  partial[DEV_THREAD] = sum;\n  dev_sync();", "  partial[DEV_THREAD] = sum;", "plain"},
-	{"a sum of squares that overwrites what is being read", "reduce.cu", "// exact product; zeros beyond the end change nothing\n      }\n    dev_sync();", "// exact product; zeros beyond the end change nothing\n      }", "tsan"},
+	{"a product without the barrier of its loop", "gemm.cu", "    dev_sync(); // tile s is there for all", "    // tile s is there for all", "tsan", false},
+	{"a product that waits for one tile less", "gemm.cu", "dev_cp_async_wait<STAGES - 2>();", "dev_cp_async_wait<STAGES - 1>();", "plain", true},
+	{"a product that reads beyond a row", "gemm.cu", "dev_min(8, columns - piece * 8)", "8", "asan", false},
+	{"a product that writes beyond its rows", "gemm.cu", "if (m >= p.M || n >= p.N) return;", "if (n >= p.N) return;", "asan", false},
+	{"attention forward without the barrier after a tile", "attention_forward.cu", "      multiply_columns<D>(out, s, values + i % 2 * TILE);\n    }\n    dev_sync();", "      multiply_columns<D>(out, s, values + i % 2 * TILE);\n    }", "tsan", false},
+	{"attention forward without its wait", "attention_forward.cu", "dev_cp_async_wait<1>();", "", "plain", false},
+	{"general attention without the barrier after the softmax", "attention_forward.cu", "soften_row<T>(g, r);\n    dev_sync();", "soften_row<T>(g, r);", "plain", false},
+	{"attention backward without the barrier before new statistics", "attention_backward.cu", "    dev_sync();\n    load_general_stats(g, b.lse, b.delta, h, query);", "    load_general_stats(g, b.lse, b.delta, h, query);", "tsan", false},
+	{"attention that loads one row too many", "attention.h", "const bool exists = row < there;", "const bool exists = row <= there;", "asan", false},
+	{"a sum of a block without its barrier", "tile.h", "  if (DEV_LANE == 0) scratch[DEV_WARP] = v;\n  dev_sync();", "  if (DEV_LANE == 0) scratch[DEV_WARP] = v;", "plain", false},
+	{"a norm of one row too many", "norm.cu", "  const int row = row_of_warp();\n  if (row >= rows) return;\n  const long at = (long)row * width;\n  const float i", "  const int row = row_of_warp();\n  if (row > rows) return;\n  const long at = (long)row * width;\n  const float i", "asan", true},
+	{"a barrier that half of a block reaches", "attention.h", "  for (int d = 0; d < head_dim; d += GENERAL_PIECE) {\n    dev_sync();", "  for (int d = 0; d < head_dim; d += GENERAL_PIECE) {\n    if (DEV_WARP % 2) dev_sync();", "plain", false},
+	{"embeddings added before all have their part", "embed.cu", "  partial[DEV_THREAD] = sum;\n  dev_sync();", "  partial[DEV_THREAD] = sum;", "plain", true},
+	{"a sum of squares that overwrites what is being read", "reduce.cu", "// exact product; zeros beyond the end change nothing\n      }\n    dev_sync();", "// exact product; zeros beyond the end change nothing\n      }", "tsan", true},
 }
 
 // proof is what the sanitizers write when they find a fault; the plain device fails a launch, or computes other bits in
@@ -39,11 +40,15 @@ var proof = map[string]string{"plain": "", "asan": "ERROR: AddressSanitizer", "t
 
 // TestPlantedFaultsAreFound shows that the checks of this folder can fail.
 func TestPlantedFaultsAreFound(t *testing.T) {
-	if !*all {
-		t.Skip("it compiles a device for every fault, which takes minutes: run with -all")
+	if testing.Short() {
+		t.Skip("short runs do not compile the device anew")
 	}
+	needCompiler(t)
 	for _, f := range faults {
 		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+			if !f.quick && !*all {
+				t.Skip("another fault of its kind is planted by default: run with -all")
+			}
 			found := strings.Join(f.find(t), "; ")
 			if !strings.Contains(found, proof[f.mode]) || found == "" {
 				t.Errorf("%s: not found by %s: %.300s", f.name, f.mode, found)
@@ -58,7 +63,7 @@ func (f planted) find(t *testing.T) (found []string) {
 	d := start(t, build(t, "planted-"+f.mode, f.mode, f.sources(t)), sanitizerOptions...)
 	var errs []error
 	d.faults = &errs
-	found = differences(d, fewModes)
+	found = differences(d, partsOf(f.file), fewModes)
 	d.check(d.end())
 	for _, err := range errs {
 		found = append(found, err.Error())
@@ -66,18 +71,10 @@ func (f planted) find(t *testing.T) (found []string) {
 	return found
 }
 
-// sources copies the sources with the fault planted, always into the same folder, so that the objects of all files
-// but the faulty one are found compiled.
+// sources copies the sources with the fault planted. The objects of all files but the faulty one are found compiled.
 func (f planted) sources(t *testing.T) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := filepath.Join(cache, "andrea", "softcuda", "planted")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	folder := t.TempDir()
 	for _, pattern := range []string{"*.cu", "*.h"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
@@ -112,7 +109,7 @@ func TestSanitizers(t *testing.T) {
 	}
 	for _, mode := range []string{"asan", "tsan"} {
 		t.Run(mode, func(t *testing.T) {
-			if different := differences(start(t, build(t, mode, mode, "."), sanitizerOptions...), fewModes[:2]); len(different) > 0 {
+			if different := differences(start(t, build(t, mode, mode, "."), sanitizerOptions...), everyPart(), fewModes[:2]); len(different) > 0 {
 				t.Errorf("other bits in another order of threads or copies: %v", different)
 			}
 		})

@@ -232,8 +232,10 @@ func attentionBackward() []Kernel {
 //	embed_tokens    dwte[ids[i]] += the rows of dx that order[starts[i]] to order[starts[i+1]-1] name, in that order
 //	                up to a fixed tree. ids are count different tokens. Sizes: Count, Width
 //	embed_positions dwpe[t] += row t of dx of every window, windows in order. Sizes: T, Width
-//	act_forward     y = act(x), count elements; y may be x. Sizes: Count
-//	act_backward    dx = dy·act'(x) with y = act(x), count elements; dx may be dy. Sizes: Count
+//	act_forward     y = act(x) in the precision's type of the float32 x, count elements; y may be x of the same type.
+//	                Sizes: Count
+//	act_backward    dx = dy·act'(x) in the precision's type of the float32 dy, with y = act(x) in the precision's type, count
+//	                elements; dx may be dy of the same type. Sizes: Count
 //	narrow          to = from rounded to bfloat16, count elements of float32. Sizes: Count
 //	cross_entropy   loss[first+r] float64 of row r < rows of the float32 logits [rows,ld], of which the first vocab
 //	                columns count; dlogits (or 0) [rows,ld] is the gradient of the loss sum in the precision's type, 0 in

@@ -19,8 +19,19 @@ const localWorker pipeline.WorkerID = "local"
 const (
 	maxShortLives = 5                      // in a row; then it is given up
 	shortLife     = 30 * time.Second       // a longer life begins the count anew
-	firstPause    = 250 * time.Millisecond // before it is started again; doubled with every short life
+	firstPause    = 250 * time.Millisecond // before it is started again after a second short life; doubled with every other
 )
+
+// lives counts how often in a row something ended soon after its start.
+type lives struct{ short int }
+
+// again takes in that it ended after so long, and reports whether to start it again.
+func (l *lives) again(lasted time.Duration) bool {
+	if l.short++; lasted > shortLife {
+		l.short = 0
+	}
+	return l.short < maxShortLives
+}
 
 // crewEvents tells the coordinator what becomes of its workers' processes, until end is called.
 type crewEvents struct {
@@ -113,28 +124,35 @@ func (r *Run) startChildren(ctx context.Context, log *zap.Logger, group *sync.Wa
 // until it ends as it should, ctx is done, or its lives are short too often, which is
 // the error.
 func (r *Run) keepChild(ctx context.Context, log *zap.Logger, c *child, id pipeline.WorkerID, start func() (*child, error), events *crewEvents) error {
-	for short, pause := 0, firstPause; ; pause *= 2 {
+	for lived := (lives{}); ; {
 		began := time.Now()
 		err := c.wait(r.warn)
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
 		reason := fmt.Sprintf("its process ended: %v: see %s", err, r.logPath(string(id)))
-		if short++; time.Since(began) > shortLife {
-			short, pause = 0, firstPause
-		}
-		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason, GivenUp: short == maxShortLives})
-		if short == maxShortLives {
-			return fmt.Errorf("worker %s was given up: %d times in a row it ended soon after its start: %s", id, short, reason)
+		again := lived.again(time.Since(began))
+		events.tell(pipeline.WorkerLost{Worker: id, Reason: reason, GivenUp: !again})
+		if !again {
+			return fmt.Errorf("worker %s was given up: %d times in a row it ended soon after its start: %s", id, lived.short, reason)
 		}
 		log.Warn("starting a worker again", zap.String("worker", string(id)), zap.Error(err))
-		if !sleep(ctx, pause) {
+		if !sleep(ctx, pauseAfter(lived.short)) {
 			return nil
 		}
 		if c, err = start(); err != nil {
 			return errors.Join(err, ctx.Err())
 		}
 	}
+}
+
+// pauseAfter is how long a worker's process is not started again after so many short lives in a row:
+// at first not at all, since whatever it died of is probably over.
+func pauseAfter(short int) time.Duration {
+	if short < 2 {
+		return 0
+	}
+	return firstPause << (short - 2)
 }
 
 // sleep reports that the time passed before ctx was done.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"strings"
 
 	"andrea/cpuengine"
 	"andrea/cudaengine"
@@ -15,16 +16,39 @@ const (
 	EngineCUDA = "cuda"
 )
 
+// What --gemm may be: what multiplies matrices on a GPU.
+const (
+	OwnGEMM  = cudaengine.OwnGEMM
+	CuBLASLt = cudaengine.CuBLASLt
+)
+
+// ClassGEMM is what multiplies in an engine of a class: OwnGEMM or CuBLASLt.
+func ClassGEMM(class string) string {
+	if strings.Contains(class, "-"+CuBLASLt+"_") {
+		return CuBLASLt
+	}
+	return OwnGEMM
+}
+
 // Choose is the engine that a person asks for: EngineAuto, EngineCPU or EngineCUDA, on the GPU of that number,
-// as nvidia-smi counts. What it found by EngineAuto is told in Chosen.
-func Choose(choice string, device int) (Engine, error) {
+// as nvidia-smi counts, where OwnGEMM or CuBLASLt multiplies. What it found by EngineAuto is told in Chosen.
+func Choose(choice string, device int, gemm string) (Engine, error) {
+	if gemm != OwnGEMM && gemm != CuBLASLt {
+		return Engine{}, fmt.Errorf("choosing the engine: --gemm is %q: choose %s or %s", gemm, OwnGEMM, CuBLASLt)
+	}
 	switch choice {
 	case EngineCPU:
+		if gemm != OwnGEMM {
+			return Engine{}, fmt.Errorf("choosing the engine: --gemm is %s: that multiplies on GPUs alone: leave it out, or take --engine %s", gemm, EngineCUDA)
+		}
 		return CPU("", 0)
 	case EngineCUDA:
-		return CUDA(device)
+		return CUDA(device, gemm)
 	case EngineAuto:
-		engine, err := CUDA(device)
+		engine, err := CUDA(device, gemm)
+		if gemm != OwnGEMM && err != nil {
+			return Engine{}, err // the processors are not what was asked for
+		}
 		if err == nil {
 			engine.Chosen = "a GPU answers"
 			return engine, nil
@@ -37,10 +61,10 @@ func Choose(choice string, device int) (Engine, error) {
 	return Engine{}, fmt.Errorf("choosing the engine: %q is none: choose %s, %s or %s", choice, EngineAuto, EngineCPU, EngineCUDA)
 }
 
-// CUDA is the engine of a GPU. The error says why there is none, and in a program that was built without CUDA how
+// CUDA is the engine of a GPU, where OwnGEMM or CuBLASLt multiplies. The error says why there is none, and in a program that was built without CUDA how
 // to build one with it.
-func CUDA(device int) (Engine, error) {
-	devices, err := cudaengine.Devices()
+func CUDA(device int, gemm string) (Engine, error) {
+	devices, err := cudaengine.Devices(gemm)
 	if err != nil {
 		return Engine{}, err
 	}
@@ -59,7 +83,7 @@ func CUDA(device int) (Engine, error) {
 		return Engine{
 			Class: class, Device: d.Text, Vectors: vectors,
 			Open: func(c model.Config, microbatch, slots int) (model.Engine, error) {
-				return cudaengine.Open(c, cudaengine.Options{Microbatch: microbatch, Slots: slots, Device: device, Precision: precision})
+				return cudaengine.Open(c, cudaengine.Options{Microbatch: microbatch, Slots: slots, Device: device, Precision: precision, GEMM: gemm})
 			},
 		}
 	}

@@ -7,7 +7,7 @@
 //	NAME/job.yaml                    resolved job spec; written last, it makes the run exist
 //	NAME/journal.jsonl               intents and commit records
 //	NAME/checkpoints/step-00000025/  see package checkpoints
-//	NAME/generations/00000001        claimed by one start of the coordinator each; the job's SHA-256
+//	NAME/generations/1796047200      claimed by one start of the coordinator each; the job's SHA-256
 //	NAME/logs/*.jsonl                what the processes logged
 //	NAME/server.json                 address and keys of the embedded server
 //	NAME/lock                        held by the process that trains the run, with its number

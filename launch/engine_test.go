@@ -59,22 +59,37 @@ func TestJobsAreCheckedAgainstTheEngine(t *testing.T) {
 
 // Where there is a GPU it is chosen, and where there is none the processors are, with the reason.
 func TestChoose(t *testing.T) {
-	_, noGPU := cudaengine.Devices()
-	engine, err := launch.Choose(launch.EngineAuto, 0)
+	_, noGPU := cudaengine.Devices(cudaengine.OwnGEMM)
+	engine, err := launch.Choose(launch.EngineAuto, 0, launch.OwnGEMM)
 	if err != nil || engine.Chosen == "" {
 		t.Fatalf("auto: %+v, %v", engine, err)
 	}
 	if want := "cpu"; noGPU != nil && (model.ClassKind(engine.Class) != want || !strings.Contains(engine.Chosen, noGPU.Error())) {
 		t.Errorf("auto chose %s: %s", engine.Class, engine.Chosen)
 	}
-	if engine, err := launch.Choose(launch.EngineCPU, 0); err != nil || model.ClassKind(engine.Class) != "cpu" {
+	if engine, err := launch.Choose(launch.EngineCPU, 0, launch.OwnGEMM); err != nil || model.ClassKind(engine.Class) != "cpu" {
 		t.Errorf("cpu: %+v, %v", engine, err)
 	}
-	if _, err := launch.Choose(launch.EngineCUDA, 1<<20); err == nil || !strings.Contains(err.Error(), "CUDA") {
+	if _, err := launch.Choose(launch.EngineCUDA, 1<<20, launch.OwnGEMM); err == nil || !strings.Contains(err.Error(), "CUDA") {
 		t.Errorf("a GPU that is not there: %v", err)
 	}
-	if _, err := launch.Choose("gpu", 0); err == nil || !strings.Contains(err.Error(), "choose auto, cpu or cuda") {
+	if _, err := launch.Choose("gpu", 0, launch.OwnGEMM); err == nil || !strings.Contains(err.Error(), "choose auto, cpu or cuda") {
 		t.Errorf("an engine that does not exist: %v", err)
+	}
+}
+
+// What multiplies on GPUs is nothing for the processors, and chosen by auto it does not fall back on them.
+func TestChooseWhatMultiplies(t *testing.T) {
+	for _, test := range []struct{ engine, gemm, says string }{
+		{launch.EngineCPU, launch.CuBLASLt, "on GPUs alone"},
+		{launch.EngineAuto, "mkl", `--gemm is "mkl": choose own or cublaslt`},
+	} {
+		if _, err := launch.Choose(test.engine, 0, test.gemm); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s with %s: %v", test.engine, test.gemm, err)
+		}
+	}
+	if engine, err := launch.Choose(launch.EngineAuto, 0, launch.CuBLASLt); err == nil && model.ClassKind(engine.Class) != launch.EngineCUDA {
+		t.Errorf("auto with %s chose %s", launch.CuBLASLt, engine.Class)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 // Stopped exactly where an epoch ends, a run goes on with the first window of the next
 // one: the same bits as without the stop.
 func TestResumeOnAnEpochBoundary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it computes more than others and does nothing else beside that than they do: -short leaves it out")
+	}
 	engine, err := launch.CPU("", 1)
 	if err != nil {
 		t.Fatal(err)

@@ -149,6 +149,7 @@ func TestACrashInAnyFileOperation(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s in operation %d", after.name, k), func(t *testing.T) {
+				t.Parallel() // a short run mostly waits for messages
 				left := base
 				for time := range after.left {
 					fsys := left.Kill()

@@ -43,7 +43,7 @@ func Examine() Machine {
 	if m.Processor, err = cpuengine.Device(cpuengine.Options{}); err != nil {
 		m.Processor = "no engine: " + err.Error()
 	}
-	devices, err := cudaengine.Devices()
+	devices, err := cudaengine.Devices(cudaengine.OwnGEMM)
 	if err != nil {
 		m.NoGPU = err.Error()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,11 @@ const askTime = 2 * time.Second
 func (r *Run) open(n *node, generation uint64) error {
 	run, bus := r.Plan.Spec.Name, n.coordinator.control
 	if n.server == nil { // an embedded one is this coordinator's alone
-		if err := checkAlone(bus, run, generation, n.log); err != nil {
+		claimed, err := claimedGenerations(r.env.FS, r.Dir)
+		if err == nil {
+			err = checkAlone(bus, run, generation, claimed, n.log)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -48,9 +53,10 @@ func (r *Run) open(n *node, generation uint64) error {
 	return err
 }
 
-// checkAlone fails when a coordinator of the run answers that is not an older one of it. An older one
-// was cut off or paused; what it sends nobody takes any more.
-func checkAlone(bus transport.Bus, run string, generation uint64, log *zap.Logger) error {
+// checkAlone fails when a coordinator of the run's name answers that is not an older one of this folder:
+// one of the generations that were claimed there. An older one was cut off or paused; what it sends nobody
+// takes any more.
+func checkAlone(bus transport.Bus, run string, generation uint64, claimed []uint64, log *zap.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	other, err := runner.AskStatus(ctx, bus, run)
@@ -59,8 +65,8 @@ func checkAlone(bus transport.Bus, run string, generation uint64, log *zap.Logge
 		return nil
 	case err != nil:
 		return fmt.Errorf("making sure that no other coordinator has the run %s: %w", run, err)
-	case other.Generation >= generation:
-		return fmt.Errorf("coordinating the run %s: another coordinator answers for it on this server, of generation %d, and this one is of %d: "+
+	case other.Generation >= generation || !slices.Contains(claimed, other.Generation):
+		return fmt.Errorf("coordinating the run %s: another coordinator answers for it on this server, of generation %d, which is none of this folder's before %d: "+
 			"end that one, or give this run another name", run, other.Generation, generation)
 	}
 	log.Warn("an older coordinator of this run still answers; nobody takes what it sends", zap.Uint64("generation", other.Generation))
@@ -82,7 +88,7 @@ func metricsOf(r runner.Report) string {
 	gauge("step", "Last confirmed step.", float64(r.Step))
 	gauge("steps", "Steps of the job.", float64(r.Steps))
 	gauge("checkpoint_step", "Newest step with a checkpoint on disk, -1 without.", float64(r.Checkpoint))
-	gauge("generation", "Starts of the coordinator.", float64(r.Generation))
+	gauge("generation", "Number of the coordinator's newest start; a later one has a higher.", float64(r.Generation))
 	gauge("members", "Workers that hold the state of the run.", float64(joined))
 	if r.Last != nil {
 		gauge("loss", "Training loss of the last step in nats per token.", float64(r.Last.Loss))

@@ -39,12 +39,13 @@ func TestOneCoordinatorOfARunOnAServer(t *testing.T) {
 	}{
 		"nobody":        {fails(transport.ErrNoResponders), ""},
 		"an older one":  {says(6), ""},
-		"one as new":    {says(7), "of generation 7, and this one is of 7"},
+		"another run's": {says(5), "of generation 5, which is none of this folder"},
+		"one as new":    {says(7), "another coordinator answers"},
 		"a newer one":   {says(8), "another coordinator answers"},
 		"a silent one":  {fails(transport.ErrTimeout), "making sure"},
 		"another thing": {func() ([]byte, error) { return []byte("hello"), nil }, "one version"},
 	} {
-		err := checkAlone(answering{answer: c.answer}, "demo", 7, zap.NewNop())
+		err := checkAlone(answering{answer: c.answer}, "demo", 7, []uint64{4, 6, 7}, zap.NewNop())
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

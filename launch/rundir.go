@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"andrea/checkpoints/dirstore"
 	"andrea/pipeline"
@@ -106,26 +108,46 @@ func readJob(fsys vfs.FS, dir string) (pipeline.JobSpec, error) {
 	return spec, nil
 }
 
+// claimedGenerations are the numbers that starts of the run's coordinator have claimed, in
+// ascending order.
+func claimedGenerations(fsys vfs.FS, dir string) (claimed []uint64, err error) {
+	entries, err := fsys.ReadDir(filepath.Join(dir, generationsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the generations: %w", err)
+	}
+	for _, e := range entries {
+		if n, err := strconv.ParseUint(e.Name(), 10, 63); err == nil && n > 0 {
+			claimed = append(claimed, n)
+		}
+	}
+	slices.Sort(claimed)
+	return claimed, nil
+}
+
 // newestGeneration is the highest number that a start of the run's coordinator has
 // claimed, and its file; 0: there was none.
 func newestGeneration(fsys vfs.FS, dir string) (newest uint64, path string, err error) {
-	folder := filepath.Join(dir, generationsDir)
-	entries, err := fsys.ReadDir(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, "", fmt.Errorf("listing the generations: %w", err)
+	claimed, err := claimedGenerations(fsys, dir)
+	if err != nil || len(claimed) == 0 {
+		return 0, "", err
 	}
-	for _, e := range entries {
-		if n, err := strconv.ParseUint(e.Name(), 10, 63); err == nil && n > newest {
-			newest, path = n, filepath.Join(folder, e.Name())
-		}
-	}
-	return newest, path, nil
+	newest = claimed[len(claimed)-1]
+	return newest, generationFile(dir, newest), nil
+}
+
+// generationFile is what the start that claims a generation creates.
+func generationFile(dir string, generation uint64) string {
+	return filepath.Join(dir, generationsDir, fmt.Sprintf("%08d", generation))
 }
 
 // claimGeneration takes the next generation of a run's coordinator: the number of a
 // file that nobody had created before, durable when it returns. The file holds the
 // SHA-256 of the job that is trained.
-func claimGeneration(fsys vfs.FS, dir, jobSum string) (uint64, error) {
+//
+// The number is the time of the start, in seconds since 1970, or one more than the one
+// before where the clock has not got that far. So it is also above those of another folder of
+// the same name, whose workers may still wait at the same server for what comes next.
+func claimGeneration(fsys vfs.FS, dir, jobSum string, now time.Time) (uint64, error) {
 	folder := filepath.Join(dir, generationsDir)
 	fail := func(err error) (uint64, error) {
 		return 0, fmt.Errorf("claiming a generation in %s: %w", folder, err)
@@ -134,7 +156,8 @@ func claimGeneration(fsys vfs.FS, dir, jobSum string) (uint64, error) {
 	if err != nil {
 		return fail(err)
 	}
-	file, err := fsys.CreateExclusive(filepath.Join(folder, fmt.Sprintf("%08d", newest+1)), 0o644)
+	next := max(newest+1, uint64(max(0, now.Unix())))
+	file, err := fsys.CreateExclusive(generationFile(dir, next), 0o644)
 	if err != nil {
 		return fail(err)
 	}
@@ -142,7 +165,7 @@ func claimGeneration(fsys vfs.FS, dir, jobSum string) (uint64, error) {
 	if err := errors.Join(err, file.Sync(), file.Close(), fsys.SyncDir(folder)); err != nil {
 		return fail(err)
 	}
-	return newest + 1, nil
+	return next, nil
 }
 
 // checkNewest fails when a later coordinator of the run has claimed a generation.

@@ -29,6 +29,9 @@ func (s *stopper) Accumulate(slot int, b model.Batch) (model.Loss, error) {
 // Stopped in every single step, in warm-up, decay and where epochs end, a run ends in the
 // same bits, with the same learning rates in the journal.
 func TestARunStoppedInEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it computes more than others and does nothing else beside that than they do: -short leaves it out")
+	}
 	engine, err := launch.CPU("", 1)
 	if err != nil {
 		t.Fatal(err)

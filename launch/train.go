@@ -15,6 +15,7 @@ import (
 
 // How long workers may take to leave after the run has ended.
 const (
+	lingerTime = 3 * time.Second  // for workers of elsewhere to take it in
 	finishTime = time.Second      // for the coordinator's last message to reach those that it knows
 	leaveTime  = 30 * time.Second // for a process to leave by itself: one microbatch and more
 )
@@ -27,7 +28,7 @@ const patientTicks = 60
 // the workers where the environment's crew says. The error is about starting; how
 // training ended is the outcome.
 func (r *Run) Train() (outcome pipeline.Outcome, err error) {
-	generation, err := claimGeneration(r.env.FS, r.Dir, r.jobSum)
+	generation, err := claimGeneration(r.env.FS, r.Dir, r.jobSum, time.Now())
 	if err != nil {
 		return outcome, err
 	}
@@ -73,8 +74,10 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		<-left
 		return pipeline.Outcome{}, fmt.Errorf("starting the workers of run %s: %w", r.Dir, err)
 	}
-	start := r.Start
-	start.Alone = !r.env.Crew.Elsewhere
+	start, linger := r.Start, time.Duration(0)
+	if start.Alone = !r.env.Crew.Elsewhere; !start.Alone {
+		linger = lingerTime // nobody else tells them
+	}
 	if r.workerHere() {
 		start.Silence = patientTicks
 	}
@@ -83,13 +86,19 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		Tokens: r.data, Tokenizer: r.data.TokenizerFile, CreatedBy: r.env.Version,
 		Control: n.coordinator.control, Bulk: n.coordinator.bulk, Vectors: r.env.Engine.Vectors,
 		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, generation) },
-		Notify: r.env.Notify, Log: n.log,
+		Notify: r.env.Notify, Linger: linger, Log: n.log,
 	})
 	crew.end() // before anybody is waited for who may want to tell something
+	patience := finishTime
+	if r.workerHere() {
+		patience = 0 // it has no exit code that tells people how it ended
+	}
 	select {
 	case <-left:
-	case <-time.After(finishTime):
-		n.log.Info("ending the workers that have not left") // they are busy, or never said hello
+	case <-time.After(patience):
+		if patience > 0 {
+			n.log.Info("ending the workers that have not left") // they are busy, or never said hello
+		}
 		leave()
 		<-left
 	}

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
+	"andrea/model"
 	"andrea/pipeline"
 	"andrea/pipeline/runner"
 	"andrea/pipeline/transport"
@@ -54,7 +56,8 @@ func either(a, b context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Work takes part in a run over the network until it ends, or, with Wait, in all its starts
-// until ctx is done: see runner.Work for the error. It waits for server and coordinator as long as
+// until ctx is done: see runner.Work for the error. When its device fails it takes part anew, with an engine
+// that it opens anew, unless that happens too often or cannot be done: then another process may. It waits for server and coordinator as long as
 // they are not there. When ctx is done the worker leaves at once.
 func Work(ctx context.Context, o WorkerOptions) error {
 	run, access, err := o.NATS.worker(o.FS, o.Name)
@@ -74,9 +77,14 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer func() { _ = stop() }() // the process ends
 	var last start
+	var lived lives
 	for {
+		began := time.Now()
 		err := o.takePart(ctx, run, access, &link, &last)
 		again := o.Wait && hasEnded(err) || errors.Is(err, errLeft)
+		if errors.Is(err, model.ErrDevice) && lived.again(time.Since(began)) {
+			again, last.generation = true, 0 // the coordinator is still there
+		}
 		if !again || ctx.Err() != nil || o.leave().Err() != nil {
 			return err
 		}
@@ -164,7 +172,16 @@ func (o WorkerOptions) takePart(ctx context.Context, run string, access natsbus.
 	if err != nil {
 		return fmt.Errorf("joining run %s: %w", run, err)
 	}
-	return p.work(ctx, run, pipeline.WorkerID(id), engine, o.leave().Done())
+	err = p.work(ctx, run, pipeline.WorkerID(id), engine, o.leave().Done())
+	if errors.Is(err, model.ErrDevice) {
+		p.logAnew(err)
+	}
+	return err
+}
+
+// logAnew says that this process tries to go on after its device has failed.
+func (p *process) logAnew(err error) {
+	p.log.Warn("the device has failed: its engine is opened anew, if that can be done", zap.Error(err))
 }
 
 // logEngine says what this process will compute on.
@@ -189,7 +206,15 @@ func (r *Run) workHere(ctx context.Context, n *node) error {
 		return err
 	}
 	n.worker.logEngine(engine)
-	err = n.worker.work(ctx, r.Plan.Spec.Name, localWorker, engine, nil)
+	var lived lives
+	for {
+		began := time.Now()
+		err = n.worker.work(ctx, r.Plan.Spec.Name, localWorker, engine, nil)
+		if !errors.Is(err, model.ErrDevice) || ctx.Err() != nil || !lived.again(time.Since(began)) {
+			break
+		}
+		n.worker.logAnew(err)
+	}
 	if stopped := (pipeline.ErrStopped{}); errors.As(err, &stopped) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 )
@@ -75,6 +76,10 @@ type Hyper struct {
 // Slots is the number of gradient slots that folding a tree of lanes needs:
 // log2(lanes) + 1. lanes is a power of two.
 func Slots(lanes int) int { return bits.Len(uint(lanes)) }
+
+// ErrDevice is in the error of every call of an engine whose device has failed for good: nothing but Close works any more. On
+// another engine, opened anew, or in another process, the same work may succeed.
+var ErrDevice = errors.New("the device has failed")
 
 // Engine computes one replica of one model on one device. It has one caller at a
 // time. A slot is a whole gradient; slots and buckets are numbered from 0. Errors

@@ -13,6 +13,11 @@ const (
 	// LostTicks is how long a worker may give no sign of life, three heartbeats, before it
 	// is lost.
 	LostTicks = 4
+	// restartTicks is how long a worker may give no sign of life until another process can take its
+	// place.
+	restartTicks = 2
+	// contestTicks is how long two processes may want to be one worker before it is announced.
+	contestTicks = 8
 	// repeatTicks is after how long without an answer a message is repeated.
 	repeatTicks = 3
 	// gatherTicks is how long a coordinator waits for the workers that may hold a newer
@@ -76,7 +81,8 @@ type Coordinator struct {
 	anticipated bool     // the executor knows which contributions to expect
 	reduced     *Reduced // of step+1
 	doubted     int64    // step whose gradient norm was no number, and that was computed twice
-	whole       int64    // step that is computed as one lease, by two: nobody had room to confirm its parts
+	whole       int64    // step that is computed as one lease, by two or three: nobody had room to judge its parts
+	leftOut     int      // audits that there was nobody for, or no room
 	exchange    exchange // what the transport costs
 
 	intent   Intent       // of step+1, from its decision until it is confirmed

@@ -195,6 +195,14 @@ type StateChosen struct {
 	Holders int
 }
 
+// AuditLeftOut says that the job wants a lease computed by a second worker, and that there was none, or none
+// with gradient slots to spare. Only the first such lease of a coordinator is told; Status counts all.
+type AuditLeftOut struct {
+	Step   int64
+	Lo, Hi int // lanes
+}
+
+func (AuditLeftOut) isNotice()    {}
 func (WorkerLeft) isNotice()      {}
 func (StateChosen) isNotice()     {}
 func (WorkerJoined) isNotice()    {}

@@ -26,6 +26,7 @@ type member struct {
 	silent      int     // ticks since unanswered was sent
 	quiet       int     // ticks since its last sign of life
 	leaving     bool    // it wants to go
+	contested   int     // ticks since another process said hello as this worker; 0: none has; -1: that is announced
 
 	late int // states that it did not load in time, as a joiner
 
@@ -144,6 +145,9 @@ func (ms members) askAll(msg Message) (effects []CoordinatorEffect) {
 
 // age passes a tick and returns why the member is given up; empty: it is not.
 func (m *member) age(silence int) string {
+	if m.contested > 0 {
+		m.contested++
+	}
 	if m.quiet++; m.quiet >= silence {
 		return "was lost: it has given no sign of life"
 	}
@@ -186,8 +190,11 @@ func (c *Coordinator) hello(e FromWorker, h Hello) (effects []CoordinatorEffect)
 		return nil // it belongs to a later coordinator of the run
 	}
 	if m := c.members.find(e.Worker); m != nil {
-		if !m.outOfTouch(e.Incarnation, h, c.start.Generation) {
+		switch {
+		case !m.outOfTouch(e.Incarnation, h, c.start.Generation):
 			return nil // sent before it was welcomed; an unanswered welcome is repeated
+		case e.Incarnation != m.incarnation && m.quiet < restartTicks:
+			return c.contest(m, e)
 		}
 		effects = c.lost(m, "was lost: it has lost contact, or was started again")
 		if c.phase == ended {
@@ -209,6 +216,22 @@ func (c *Coordinator) hello(e FromWorker, h Hello) (effects []CoordinatorEffect)
 	effects = append(effects, c.admit()...)
 	if c.outside.find(m.id) == m && c.phase != ended {
 		effects = append(effects, m.tell(Wait{c.whyWait()}))
+	}
+	return effects
+}
+
+// contest lets a process wait that says hello as a worker of which another process gives signs of
+// life. That one may just have ended, and be silent soon; when both live, each would else end the
+// other's membership for ever.
+func (c *Coordinator) contest(m *member, e FromWorker) []CoordinatorEffect {
+	reason := fmt.Sprintf("another process takes part as worker %s: if both shall, give each an id of its own", m.id)
+	effects := []CoordinatorEffect{Send{Worker: e.Worker, Incarnation: e.Incarnation, Message: Wait{reason}}}
+	switch {
+	case m.contested == 0:
+		m.contested = 1
+	case m.contested > contestTicks:
+		m.contested = -1
+		effects = append(effects, Announce{WorkerRefused{Worker: e.Worker, Reason: reason}})
 	}
 	return effects
 }

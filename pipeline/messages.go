@@ -144,7 +144,8 @@ type Heartbeat struct {
 	Progress uint64 `json:"progress"` // counts what the worker has got done
 }
 
-// Leaving says that the worker will go. It is released when it owes nothing any more.
+// Leaving says that the worker will go. It is released when it owes nothing any more. It is also the
+// answer to Finish.
 type Leaving struct {
 	Reason string `json:"reason"`
 }

@@ -155,7 +155,7 @@ func (c *Coordinator) giveUp() []CoordinatorEffect {
 // end ends the run now.
 func (c *Coordinator) end(err error) []CoordinatorEffect {
 	o := c.close(err)
-	last := Finish{Complete: o.Complete, Reason: o.reason()}
+	last := Finish{Complete: o.Complete, Reason: o.Reason()}
 	return append(append(c.members.tellAll(last), c.outside.tellAll(last)...), End{o})
 }
 
@@ -172,7 +172,8 @@ func (c *Coordinator) close(err error) Outcome {
 	return Outcome{Step: c.step, Complete: err == nil && c.step >= c.plan.Spec.Steps && c.written.step == c.step, Checkpoint: c.written.step, Stopped: c.stopped, Err: err}
 }
 
-func (o Outcome) reason() string {
+// Reason is why the run ended before its last step; empty: it did not.
+func (o Outcome) Reason() string {
 	if o.Err != nil {
 		return o.Err.Error()
 	}

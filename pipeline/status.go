@@ -9,6 +9,7 @@ type Status struct {
 	Steps   int64
 	Workers []WorkerStatus // members in the order in which they came, then who waits
 	Class   string         // engine class of the run; empty until a worker has come
+	LeftOut int            // audits that there was nobody for, or no room, since this coordinator began
 }
 
 // WorkerStatus is a worker at a glance.
@@ -21,7 +22,7 @@ type WorkerStatus struct {
 
 // Status says where the run is.
 func (c *Coordinator) Status() Status {
-	s := Status{Phase: c.phase.String(), Step: c.step, Steps: c.plan.Spec.Steps, Class: c.class}
+	s := Status{Phase: c.phase.String(), Step: c.step, Steps: c.plan.Spec.Steps, Class: c.class, LeftOut: c.leftOut}
 	for _, m := range c.members {
 		s.Workers = append(s.Workers, WorkerStatus{Worker: m.id, Device: m.device, Joined: m.joined, Doing: c.doing(m)})
 	}

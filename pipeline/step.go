@@ -149,28 +149,29 @@ func (c *Coordinator) give(s *share, m *member) CoordinatorEffect {
 
 // stuck does what is left when all are idle and some shares are not settled. Lanes for
 // which nobody has room make the step begin again. What wants another opinion waits for
-// joiners that could give it; without one it counts, unless it is not finite and only room is
-// lacking: then two compute the step as one lease. A difference that nobody can decide ends the
-// run.
-func (c *Coordinator) stuck() []CoordinatorEffect {
+// joiners that could give it. Where only room is lacking for one, and it is needed, the step
+// is computed as one lease by two or three; an audit is left out. A difference that nobody can
+// decide ends the run.
+func (c *Coordinator) stuck() (effects []CoordinatorEffect) {
 	loading := len(c.members.holding()) < len(c.members)
 	for _, s := range c.shares {
 		switch {
 		case s.settled:
 		case len(s.answers) == 0:
-			return c.compute()
+			return append(effects, c.compute()...)
 		case loading:
-			return nil
-		case c.unconfirmed(s):
+			return effects
+		case c.unconfirmed(s) || c.undecided(s):
 			c.whole = c.step + 1
-			return c.compute()
+			return append(effects, c.compute()...)
 		case s.agree():
 			s.settled = true
+			effects = append(effects, c.leaveOut(s)...)
 		default:
-			return c.abandon(fmt.Errorf("%s: the memory or device of one of them is faulty, and there is no third to tell which", s.dissent(c.step+1)))
+			return append(effects, c.abandon(fmt.Errorf("%s: the memory or device of one of them is faulty, and there is no third to tell which", s.dissent(c.step+1)))...)
 		}
 	}
-	return c.allIn()
+	return append(effects, c.allIn()...)
 }
 
 // unconfirmed reports that a share with a part in what is not finite has one answer, and that
@@ -179,6 +180,23 @@ func (c *Coordinator) stuck() []CoordinatorEffect {
 func (c *Coordinator) unconfirmed(s *share) bool {
 	suspect := c.doubted == c.step+1 || !s.answers[0].finite()
 	return suspect && len(s.answers) == 1 && c.whole != c.step+1 && len(c.members.holding()) > 1
+}
+
+// undecided reports that the answers to a share differ, and that a third could tell who is right
+// if it had room.
+func (c *Coordinator) undecided(s *share) bool {
+	return !s.agree() && c.whole != c.step+1 && len(c.members.holding()) > len(s.answers)
+}
+
+// leaveOut counts an audit for which there was nobody, or no room, and tells of the first.
+func (c *Coordinator) leaveOut(s *share) []CoordinatorEffect {
+	if c.doubted == c.step+1 || len(s.answers) >= c.opinions(s.span) {
+		return nil
+	}
+	if c.leftOut++; c.leftOut > 1 {
+		return nil
+	}
+	return []CoordinatorEffect{Announce{AuditLeftOut{Step: c.step + 1, Lo: s.lo, Hi: s.hi}}}
 }
 
 // answer takes a finished lease.

@@ -177,6 +177,9 @@ func (c *coordinatorTeller) beat(worker string) []string {
 func (c *coordinatorTeller) status() []string {
 	s := c.machine.Status()
 	lines := []string{fmt.Sprintf("%s, step %d of %d, class %q", s.Phase, s.Step, s.Steps, s.Class)}
+	if s.LeftOut > 0 {
+		lines = append(lines, fmt.Sprintf("%d audits left out", s.LeftOut))
+	}
 	for _, w := range s.Workers {
 		lines = append(lines, fmt.Sprintf("%s on %s, joined %v: %s", w.Worker, w.Device, w.Joined, w.Doing))
 	}

@@ -104,6 +104,8 @@ func notice(n pipeline.Notice) string {
 		return fmt.Sprintf("%s is gone: it %s", n.Worker, n.Reason)
 	case pipeline.WorkerRefused:
 		return fmt.Sprintf("%s is refused: %s", n.Worker, n.Reason)
+	case pipeline.AuditLeftOut:
+		return fmt.Sprintf("nobody audits lanes [%d, %d) of step %d", n.Lo, n.Hi, n.Step)
 	case pipeline.StateChosen:
 		return fmt.Sprintf("the run goes on from state %d, which %d workers hold", n.Step, n.Holders)
 	case pipeline.StepDone:

@@ -46,7 +46,7 @@ type Worker struct {
 	microbatches int // of a lane
 	buckets      int // of the state; 0: there is no engine yet
 
-	damaged int // states in a row that arrived with a wrong digest
+	damaged int // states and roots that arrived with a wrong digest since the newest update
 
 	holds  bool // the engine holds state step
 	step   int64
@@ -198,14 +198,14 @@ func (w *Worker) receive(e Received) []WorkerEffect {
 		return w.welcomed(e.Membership, welcome)
 	}
 	if w.hailing && e.Membership.Ticket == 0 && e.Membership.Generation >= w.membership.Generation {
-		return w.turnedAway(e.Message)
+		return w.turnedAway(e.Membership, e.Message)
 	}
 	if e.Membership != w.membership || e.Membership.Ticket == 0 || w.over {
 		return nil
 	}
 	switch m := e.Message.(type) {
 	case Finish:
-		return w.leave(finishError(m))
+		return w.finish(e.Membership, m)
 	case Refuse:
 		return w.leave(fmt.Errorf("the coordinator expelled this worker: %s", m.Reason))
 	case Rejoin:
@@ -237,12 +237,12 @@ func (w *Worker) command(m Message) []WorkerEffect {
 }
 
 // turnedAway takes the answer to a hello that is no welcome.
-func (w *Worker) turnedAway(m Message) []WorkerEffect {
+func (w *Worker) turnedAway(by Membership, m Message) []WorkerEffect {
 	switch m := m.(type) {
 	case Refuse:
 		return w.leave(fmt.Errorf("joining the run: the coordinator refused: %s", m.Reason))
 	case Finish:
-		return w.leave(finishError(m))
+		return w.finish(by, m)
 	case Wait:
 		w.patience = helloTicks
 	}
@@ -269,6 +269,11 @@ type ErrLeft struct{ Reason string }
 
 // Error implements error.
 func (e ErrLeft) Error() string { return "the worker left the run: " + e.Reason }
+
+// finish says that the worker knows of the run's end, and leaves.
+func (w *Worker) finish(by Membership, m Finish) []WorkerEffect {
+	return append([]WorkerEffect{Reply{Membership: by, Message: Leaving{"the run has ended"}}}, w.leave(finishError(m))...)
+}
 
 func finishError(m Finish) error {
 	if m.Complete {

@@ -54,7 +54,7 @@ func (w *Worker) rootPulled(e RootPulled) []WorkerEffect {
 		return nil
 	}
 	if e.Digest != t.commit.RootDigest {
-		return w.fail(fmt.Errorf("applying step %d: the root that was pulled has digest %s: the committed one has %s", t.commit.Step, e.Digest, t.commit.RootDigest))
+		return w.arrivedDamaged(fmt.Errorf("applying step %d: the root that was pulled has digest %s: the committed one has %s", t.commit.Step, e.Digest, t.commit.RootDigest))
 	}
 	return w.do(Update{Step: t.commit.Step, Scale: t.commit.Scale, Hyper: t.commit.Hyper})
 }
@@ -65,7 +65,7 @@ func (w *Worker) updated(e Updated) []WorkerEffect {
 		return nil
 	}
 	w.drop()
-	w.eval = nil
+	w.eval, w.damaged = nil, 0
 	w.step, w.digest = t.commit.Step, e.Digest
 	w.applied = Applied{Step: w.step, Digest: w.digest}
 	return w.reply(w.applied)

@@ -6,8 +6,8 @@ import (
 	"andrea/model"
 )
 
-// maxDamaged is how many states in a row may arrive from members with a wrong digest before the
-// worker takes the fault for its own.
+// maxDamaged is how many states and roots may arrive with a wrong digest, and no update between
+// them, before the worker takes the fault for its own.
 const maxDamaged = 3
 
 // loadTask fills the engine with a state, bucket by bucket.
@@ -88,13 +88,21 @@ func (w *Worker) bucketLoaded(e BucketLoaded) []WorkerEffect {
 		return w.do(t.next(w.job.Seed))
 	}
 	if known := t.welcome.Digest; known != (model.Digest{}) && known != t.digest {
-		if w.damaged++; len(t.welcome.Holders) > 0 && w.damaged < maxDamaged {
-			w.hailAgain() // a holder may be at fault, and is found out with its next answer
-			return nil
+		err := fmt.Errorf("loading state %d: its digest is %s: the coordinator said %s: the transfer, the checkpoint or the memory is damaged", t.welcome.Step, t.digest, known)
+		if len(t.welcome.Holders) == 0 && !t.welcome.Stored {
+			return w.fail(err) // it was computed here
 		}
-		return w.fail(fmt.Errorf("loading state %d: its digest is %s: the coordinator said %s: the transfer, the checkpoint or the memory is damaged", t.welcome.Step, t.digest, known))
+		return w.arrivedDamaged(err)
 	}
-	w.damaged = 0
 	w.task, w.holds, w.step, w.digest = nil, true, t.welcome.Step, t.digest
 	return w.reply(Joined{w.step, w.digest})
+}
+
+// arrivedDamaged looks for the coordinator again after a transfer that brought other bits than it
+// should: whoever sent them may be at fault, or may have gone on meanwhile.
+func (w *Worker) arrivedDamaged(err error) []WorkerEffect {
+	if w.damaged++; w.damaged < maxDamaged {
+		return w.hailAgain()
+	}
+	return w.fail(err)
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # gpu_check.sh - checks and measures the CUDA engine on a machine with a GPU, in less than nine minutes.
 #
-#   scripts/gpu_check.sh pack DIR      here, with Go, gcc and clang++-19: makes DIR, which needs no other file
+#   scripts/gpu_check.sh pack DIR      here, with Go, gcc and clang++-19: makes DIR, which needs no other file; with what
+#                                      cudaengine/check.sh has left in RECORDINGS, if that is set
 #   DIR/gpu_check.sh [--library FILE]  there, with NVIDIA's driver; PyTorch and compute-sanitizer are used where they are
 #
 # Results go to $OUT (./gpu-check unless set): table.txt, and everything that it was made of. FILE is another libcuda.so.1;
@@ -25,8 +26,12 @@ pack() {
   cp "$built/replay" "$to/"
   cp "$built/libcuda.so.1" "$to/softcuda.so"
   rm -f "$to"/recordings/*
-  SOFTCUDA_RECORD=$to/recordings ANDREA_CUDA_LIBRARY=$built/libcuda.so.1 "$cuda" \
-    go test -short -count=1 -tags cuda -run 'Modes|Sums|Inference|TestSuite/digests' ./cudaengine > /dev/null
+  if [ -n "${RECORDINGS:-}" ]; then
+    cp "$RECORDINGS"/*.launch "$to/recordings/"
+  else
+    SOFTCUDA_RECORD=$to/recordings ANDREA_CUDA_LIBRARY=$built/libcuda.so.1 "$cuda" \
+      go test -short -count=1 -tags cuda -run 'Modes|Sums|Inference|TestSuite/digests' ./cudaengine > /dev/null
+  fi
   cp kernels/ptx/*.ptx "$to/ptx/"
   cp scripts/gpu/*.py scripts/gpu_check.sh "$to/"
   echo "packed $(find "$to/recordings" -type f | wc -l) launches and the program: $(du -sh "$to" | cut -f1) in $to"

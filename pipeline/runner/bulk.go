@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"andrea/model"
@@ -14,9 +15,10 @@ import (
 
 // How a bulk request is repeated.
 const (
-	pullTimeout  = 10 * time.Second // of one try
-	pullPatience = 15 * time.Second // no try begins later than this after the first
-	pullNobody   = 3 * time.Second  // nor than this while nobody is there to answer
+	pullTimeout  = 10 * time.Second        // of one try, at most
+	pullFirst    = 2500 * time.Millisecond // of the first one, where answers are known to come sooner
+	pullPatience = 15 * time.Second        // no try begins later than this after the first
+	pullNobody   = 3 * time.Second         // nor than this while nobody is there to answer
 	pullStep     = 200 * time.Millisecond
 	pullLongest  = time.Second // between two tries
 )
@@ -26,13 +28,32 @@ const (
 // what makes a NATS server cut a slow receiver off.
 const pullWindow = 16
 
+// puller asks for bulk data over a connection, and remembers how long answers take: a request
+// that was lost where the other side was cut off is asked again soon, and over a slow link
+// nothing is asked for twice.
+type puller struct {
+	bus     transport.Bus
+	longest atomic.Int64 // nanoseconds that an answer took, an eighth less with each that is faster
+}
+
+// took takes in how long an answer took.
+func (p *puller) took(d time.Duration) {
+	longest := time.Duration(p.longest.Load())
+	p.longest.Store(int64(max(d, longest-longest/8)))
+}
+
+// timeout is how long a try may take: twice as long as answers take, and as the try before.
+func (p *puller) timeout(try int) time.Duration {
+	return min(max(pullFirst, 2*time.Duration(p.longest.Load()))<<min(try, 8), pullTimeout)
+}
+
 // pull asks for bulk data and decodes it, until it arrives whole, it is known that asking
 // again does not help, or the other side has had time enough to come back. decode may keep
 // the payload.
-func pull(ctx context.Context, bus transport.Bus, subject string, request []byte, decode func(payload []byte) error) (err error) {
-	began := time.Now()
-	for pause := pullStep; ; pause = min(pause+pullStep, pullLongest) {
-		if err = pullOnce(ctx, bus, subject, request, decode); err == nil {
+func (p *puller) pull(ctx context.Context, subject string, request []byte, decode func(payload []byte) error) (err error) {
+	began, pause := time.Now(), pullStep
+	for try := 0; ; try++ {
+		if err = p.pullOnce(ctx, subject, request, p.timeout(try), decode); err == nil {
 			return nil
 		}
 		patience := pullPatience
@@ -42,6 +63,7 @@ func pull(ctx context.Context, bus transport.Bus, subject string, request []byte
 		if ctx.Err() != nil || final(err) || time.Since(began)+pause > patience || wait(ctx, pause) != nil {
 			return fmt.Errorf("asking %s for %s: %w", subject, request, err)
 		}
+		pause = min(pause+pullStep, pullLongest)
 	}
 }
 
@@ -51,13 +73,15 @@ func final(err error) bool {
 	return errors.As(err, &refusal) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrDenied) || errors.Is(err, transport.ErrTooLarge)
 }
 
-func pullOnce(ctx context.Context, bus transport.Bus, subject string, request []byte, decode func([]byte) error) error {
-	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+func (p *puller) pullOnce(ctx context.Context, subject string, request []byte, timeout time.Duration, decode func([]byte) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	reply, err := bus.Request(ctx, subject, request)
+	began := time.Now()
+	reply, err := p.bus.Request(ctx, subject, request)
 	if err != nil {
 		return err
 	}
+	p.took(time.Since(began))
 	payload, err := wire.DecodeReply(reply)
 	if err != nil {
 		return err
@@ -115,25 +139,25 @@ func chunksOf[R wire.Request](dst []float32, request func(offset int) R) (chunks
 }
 
 // pullBucket fills s with one bucket of a state.
-func pullBucket(ctx context.Context, bus transport.Bus, subject string, step int64, bucket int, s state) error {
+func (p *puller) pullBucket(ctx context.Context, subject string, step int64, bucket int, s state) error {
 	var chunks []chunk
 	for part, dst := range s {
 		chunks = append(chunks, chunksOf(dst, func(offset int) wire.StateRequest {
 			return wire.StateRequest{Step: step, Bucket: bucket, Part: part, Offset: offset}
 		})...)
 	}
-	return pullChunks(ctx, bus, subject, chunks)
+	return p.pullChunks(ctx, subject, chunks)
 }
 
 // pullGrad fills dst with one bucket of the gradient of a step, summed over lanes.
-func pullGrad(ctx context.Context, bus transport.Bus, subject string, step int64, lo, hi, bucket int, dst []float32) error {
-	return pullChunks(ctx, bus, subject, chunksOf(dst, func(offset int) wire.GradRequest {
+func (p *puller) pullGrad(ctx context.Context, subject string, step int64, lo, hi, bucket int, dst []float32) error {
+	return p.pullChunks(ctx, subject, chunksOf(dst, func(offset int) wire.GradRequest {
 		return wire.GradRequest{Step: step, Lo: lo, Hi: hi, Bucket: bucket, Offset: offset}
 	}))
 }
 
 // pullChunks pulls all chunks, some at once, and returns the first error.
-func pullChunks(ctx context.Context, bus transport.Bus, subject string, chunks []chunk) error {
+func (p *puller) pullChunks(ctx context.Context, subject string, chunks []chunk) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	window := make(chan struct{}, pullWindow)
@@ -142,7 +166,7 @@ func pullChunks(ctx context.Context, bus transport.Bus, subject string, chunks [
 		window <- struct{}{}
 		group.Go(func() {
 			defer func() { <-window }()
-			err := pull(ctx, bus, subject, c.request, func(payload []byte) error { return wire.Floats(c.dst, payload) })
+			err := p.pull(ctx, subject, c.request, func(payload []byte) error { return wire.Floats(c.dst, payload) })
 			if err != nil {
 				stop(err) // the first one counts
 			}
@@ -152,36 +176,33 @@ func pullChunks(ctx context.Context, bus transport.Bus, subject string, chunks [
 	return context.Cause(ctx)
 }
 
-// stateSource gives one bucket of a state; the slices are valid until the next call.
-type stateSource func(step int64, bucket int) (state, error)
+// stateSource lets use read one bucket of a state, until it returns.
+type stateSource func(step int64, bucket int, use func(state) error) error
 
 // serveState answers requests for a state from source.
 func serveState(bus transport.Bus, subject string, buckets int, source stateSource) (transport.Subscription, error) {
-	return serveFloats(bus, subject, func(request []byte) ([]float32, error) { return stateChunk(request, buckets, source) })
-}
-
-// serveFloats answers requests with what chunk gives.
-func serveFloats(bus transport.Bus, subject string, chunk func(request []byte) ([]float32, error)) (transport.Subscription, error) {
 	return bus.Subscribe(subject, func(m transport.Message) {
-		elements, err := chunk(m.Data)
-		respondFloats(m, elements, err)
+		respondFrame(m, func(frame []byte) ([]byte, error) { return stateFrame(frame, m.Data, buckets, source) })
 	})
 }
 
 // frames are those that were sent; their memory is used again.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// respondFloats sends a frame of elements, or the reason why there are none.
-func respondFloats(m transport.Message, elements []float32, err error) {
-	frame := frames.Get().(*[]byte)
-	defer frames.Put(frame)
+// respondFrame sends the frame that fill makes, in the memory that it is given, or the reason why
+// there is none.
+func respondFrame(m transport.Message, fill func(frame []byte) ([]byte, error)) {
+	room := frames.Get().(*[]byte)
+	defer frames.Put(room)
+	frame, err := fill(*room)
 	if err == nil {
-		*frame = wire.EncodeFloats(*frame, elements)
+		*room = frame
 	}
-	respond(m, *frame, err)
+	respond(m, frame, err)
 }
 
-func stateChunk(request []byte, buckets int, source stateSource) ([]float32, error) {
+// stateFrame is the answer to a request for a state.
+func stateFrame(room, request []byte, buckets int, source stateSource) (frame []byte, err error) {
 	r, err := wire.DecodeRequest[wire.StateRequest](request)
 	if err != nil {
 		return nil, err
@@ -189,51 +210,54 @@ func stateChunk(request []byte, buckets int, source stateSource) ([]float32, err
 	if r.Bucket < 0 || r.Bucket >= buckets || r.Part < 0 || r.Part >= wire.Parts {
 		return nil, fmt.Errorf("there is no part %d of bucket %d: the state has %d buckets of %d parts", r.Part, r.Bucket, buckets, wire.Parts)
 	}
-	s, err := source(r.Step, r.Bucket)
-	if err != nil {
-		return nil, err
-	}
-	return cutChunk(s[r.Part], r.Bucket, r.Offset)
+	err = source(r.Step, r.Bucket, func(s state) (err error) {
+		frame, err = chunkFrame(room, s[r.Part], r.Bucket, r.Offset)
+		return err
+	})
+	return frame, err
 }
 
-// gradSource gives one bucket of the gradient of a step, summed over lanes; the slice is
-// valid until the next call.
-type gradSource func(r wire.GradRequest) ([]float32, error)
+// gradSource lets use read one bucket of the gradient of a step, summed over lanes, until it
+// returns: the next step's takes its place.
+type gradSource func(r wire.GradRequest, use func(bucket []float32) error) error
 
 // serveGrad answers requests for a gradient from source.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
-	return serveFloats(bus, subject, func(request []byte) ([]float32, error) { return gradChunk(request, buckets, source) })
+	return bus.Subscribe(subject, func(m transport.Message) {
+		r, err := gradRequest(m.Data, buckets)
+		respondFrame(m, func(frame []byte) ([]byte, error) {
+			if err != nil {
+				return nil, err
+			}
+			return gradFrame(frame, r, source)
+		})
+	})
 }
 
-func gradChunk(request []byte, buckets int, source gradSource) ([]float32, error) {
+// gradRequest reads a request for a gradient of so many buckets.
+func gradRequest(request []byte, buckets int) (wire.GradRequest, error) {
 	r, err := wire.DecodeRequest[wire.GradRequest](request)
-	if err == nil {
-		err = checkGrad(r, buckets)
+	if err == nil && (r.Bucket < 0 || r.Bucket >= buckets || r.Step < 1) {
+		err = fmt.Errorf("there is no bucket %d of step %d: a gradient has %d, and steps count from 1", r.Bucket, r.Step, buckets)
 	}
-	if err != nil {
-		return nil, err
-	}
-	elements, err := source(r)
-	if err != nil {
-		return nil, err
-	}
-	return cutChunk(elements, r.Bucket, r.Offset)
+	return r, err
 }
 
-// checkGrad refuses a request for what no gradient has.
-func checkGrad(r wire.GradRequest, buckets int) error {
-	if r.Bucket < 0 || r.Bucket >= buckets || r.Step < 1 {
-		return fmt.Errorf("there is no bucket %d of step %d: a gradient has %d, and steps count from 1", r.Bucket, r.Step, buckets)
-	}
-	return nil
+// gradFrame is the answer to a request for a gradient.
+func gradFrame(room []byte, r wire.GradRequest, source gradSource) (frame []byte, err error) {
+	err = source(r, func(bucket []float32) (err error) {
+		frame, err = chunkFrame(room, bucket, r.Bucket, r.Offset)
+		return err
+	})
+	return frame, err
 }
 
-// cutChunk is the chunk of a bucket that begins at offset.
-func cutChunk(elements []float32, bucket, offset int) ([]float32, error) {
+// chunkFrame frames the chunk of a bucket that begins at offset.
+func chunkFrame(room []byte, elements []float32, bucket, offset int) ([]byte, error) {
 	if offset < 0 || offset >= len(elements) {
 		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", bucket, offset, len(elements))
 	}
-	return elements[offset:min(offset+wire.ChunkElements, len(elements))], nil
+	return wire.EncodeFloats(room, elements[offset:min(offset+wire.ChunkElements, len(elements))]), nil
 }
 
 // respond sends a frame, or the reason why there is none. An answer that is lost is asked

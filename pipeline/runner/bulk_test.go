@@ -41,7 +41,7 @@ func TestAPullIsBoundedByTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				err := pullGrad(t.Context(), &replying{reply: c.reply}, "s", 1, 0, 1, 0, make([]float32, 2))
+				err := (&puller{bus: &replying{reply: c.reply}}).pullGrad(t.Context(), "s", 1, 0, 1, 0, make([]float32, 2))
 				if took := time.Since(began); err == nil || took < c.shortest || took > c.most {
 					t.Errorf("it ended after %v with %v", took, err)
 				}
@@ -68,7 +68,7 @@ func TestAPullAsksAgain(t *testing.T) {
 					return whole, nil
 				}}
 				got := make([]float32, 2)
-				if err := pullGrad(t.Context(), bus, "s", 1, 0, 1, 0, got); err != nil || !slices.Equal(got, want) {
+				if err := (&puller{bus: bus}).pullGrad(t.Context(), "s", 1, 0, 1, 0, got); err != nil || !slices.Equal(got, want) {
 					t.Errorf("%v, %v after %d tries", got, err, bus.tries)
 				}
 			})
@@ -83,9 +83,71 @@ func TestAPullEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		bus := &replying{reply: func(context.Context, int) ([]byte, error) { return nil, transport.ErrNoResponders }}
 		began := time.Now()
-		err := pullGrad(ctx, bus, "s", 1, 0, 1, 0, make([]float32, 2))
+		err := (&puller{bus: bus}).pullGrad(ctx, "s", 1, 0, 1, 0, make([]float32, 2))
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 300*time.Millisecond {
 			t.Errorf("it ended after %v with %v", took, err)
+		}
+	})
+}
+
+// A request that is lost where the other side is cut off for a moment is asked again soon.
+func TestALostRequestIsAskedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole := wire.EncodeFloats(nil, []float32{1, 2})
+		bus := &replying{reply: func(ctx context.Context, try int) ([]byte, error) {
+			if try == 1 {
+				<-ctx.Done()
+				return nil, transport.ErrTimeout
+			}
+			return whole, nil
+		}}
+		began := time.Now()
+		err := (&puller{bus: bus}).pullGrad(t.Context(), "s", 1, 0, 1, 0, make([]float32, 2))
+		if took := time.Since(began); err != nil || took > 3*time.Second {
+			t.Errorf("it took %v: %v", took, err)
+		}
+	})
+}
+
+// Over a slow link answers are waited for as long as they take: hardly anything is asked for twice, and
+// when the link is fast again a lost request is asked again soon, too.
+func TestASlowLinkIsNotAskedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole, slow, lost := wire.EncodeFloats(nil, []float32{1, 2}), 4*time.Second, false
+		bus := &replying{reply: func(ctx context.Context, _ int) ([]byte, error) {
+			answer := time.After(slow)
+			if lost {
+				lost, answer = false, nil
+			}
+			select {
+			case <-answer:
+				return whole, nil
+			case <-ctx.Done():
+				return nil, transport.ErrTimeout
+			}
+		}}
+		p, dst := &puller{bus: bus}, make([]float32, 2)
+		pull := func(what string) {
+			t.Helper()
+			if err := p.pullGrad(t.Context(), "s", 1, 0, 1, 0, dst); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		for range 50 {
+			pull("a slow link")
+		}
+		if bus.tries > 51 {
+			t.Errorf("%d requests for 50 chunks", bus.tries)
+		}
+		slow = time.Millisecond
+		for range 20 {
+			pull("a fast link")
+		}
+		lost = true
+		began := time.Now()
+		pull("a lost request")
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("a lost request took %v", took)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (c *coordinator) writeCheckpoint(e pipeline.WriteCheckpoint, m checkpoints.
 	for i := range c.Plan.Layout.Buckets() {
 		lo, hi := c.Plan.Layout.Bucket(i)
 		bucket = bucket.cut(hi - lo)
-		if err := pullBucket(c.background.ctx, c.Bulk, subject, e.Step, i, bucket); err != nil {
+		if err := c.pulls.pullBucket(c.background.ctx, subject, e.Step, i, bucket); err != nil {
 			return nil, fmt.Errorf("%w: %w", errCopyLost, err)
 		}
 		if err := w.WriteBucket(bucket[wire.PartWeights], bucket[wire.PartFirstMoment], bucket[wire.PartSecondMoment]); err != nil {

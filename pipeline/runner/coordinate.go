@@ -41,7 +41,9 @@ type CoordinatorOptions struct {
 	// goroutines at once.
 	Superseded func() error
 	Notify     func(pipeline.Notice) // for people; called from the loop
-	Log        *zap.Logger
+	// Linger is how long workers that have not answered are told that the run has ended, at most.
+	Linger time.Duration
+	Log    *zap.Logger
 }
 
 // coordinator is the running loop.
@@ -55,11 +57,13 @@ type coordinator struct {
 	stepped  bool      // a step was confirmed
 	board    board
 
+	pulls      puller
 	root       root
 	rooms      rooms
 	summing    *summation // the newest one; nil: none
 	background *background
 	lastTick   time.Time
+	farewells  farewells
 }
 
 // Coordinate runs a job from its start to its last step, a stop or a failure, which
@@ -74,6 +78,8 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		machine:            pipeline.NewCoordinator(o.Plan, o.Start),
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
 		background:         newBackground(),
+		pulls:              puller{bus: o.Bulk},
+		farewells:          farewells{},
 	}
 	defer c.background.end()
 	unsubscribe, err := c.subscribe()
@@ -82,6 +88,7 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		return pipeline.Outcome{}, fmt.Errorf("starting the coordinator of run %s: %w", o.Plan.Spec.Name, err)
 	}
 	c.loop()
+	c.linger()
 	return *c.outcome, nil
 }
 
@@ -230,6 +237,7 @@ func (c *coordinator) execute(effects []pipeline.CoordinatorEffect) {
 
 // send publishes a message. If it is lost the state machine repeats it.
 func (c *coordinator) send(e pipeline.Send) {
+	c.farewells.note(e)
 	data, err := wire.EncodeControl(wire.Control{Generation: c.Generation, Worker: e.Worker, Incarnation: e.Incarnation, Ticket: e.Ticket, Message: e.Message})
 	if err == nil {
 		err = c.Control.Publish(wire.ToWorker(c.Plan.Spec.Name, e.Worker), data)
@@ -278,6 +286,9 @@ func (c *coordinator) announce(n pipeline.Notice) {
 		c.logStep(n)
 	case pipeline.WorkerRefused:
 		c.Log.Warn("worker refused", zap.String("worker", string(n.Worker)), zap.String("reason", n.Reason))
+	case pipeline.AuditLeftOut:
+		c.Log.Warn("an audit was left out: no second worker had gradient slots for the lease; 'andrea status --json' counts them",
+			zap.Int64("step", n.Step), zap.Int("lo", n.Lo), zap.Int("hi", n.Hi))
 	case pipeline.CheckpointSaved:
 		c.Log.Info("checkpoint written", zap.Int64("step", n.Step), zap.String("path", n.Path), zap.Ints("deleted", n.Deleted))
 	}

@@ -12,9 +12,12 @@ import "time"
 // tickInterval is the length of a tick of the state machines.
 const tickInterval = 500 * time.Millisecond
 
-// helloInterval is the length of a worker's tick until it is welcomed: a hello is
-// small, and a coordinator that has just started should not wait for the next.
-const helloInterval = 50 * time.Millisecond
+// A worker's ticks until it is welcomed: a hello is small, and a coordinator that has just
+// started, perhaps in the same process, should not wait for the next.
+const (
+	firstHello    = 2 * time.Millisecond // doubled with every one
+	helloInterval = 50 * time.Millisecond
+)
 
 // inboxSize bounds the messages that wait for a loop. What comes on top is dropped:
 // the protocol repeats what was not answered.

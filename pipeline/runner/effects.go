@@ -72,7 +72,7 @@ func (w *worker) fetch(r wire.TokensRequest, windows int) (model.Batch, error) {
 	p := w.pulls.Load()
 	length := w.config.Context
 	var rows [][]uint32
-	err := pull(p.ctx, w.Bulk, wire.Tokens(w.Run, p.membership.Generation, w.ID), wire.EncodeRequest(r), func(payload []byte) (err error) {
+	err := w.puller.pull(p.ctx, wire.Tokens(w.Run, p.membership.Generation, w.ID), wire.EncodeRequest(r), func(payload []byte) (err error) {
 		rows, err = arrowfile.DecodeWindows(payload, windows, length+1, w.config.Vocab)
 		return err
 	})

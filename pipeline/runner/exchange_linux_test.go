@@ -84,8 +84,8 @@ func bytesOf(x []float32) []byte {
 func exchanging(b *testing.B, held []float32) (pull func(dst []float32), request func()) {
 	b.Helper()
 	worker, here := connected(b)
-	_, err := serveGrad(worker, wire.WorkerGrad("demo", "w1"), exchangeBuckets, func(r wire.GradRequest) ([]float32, error) {
-		return held[r.Bucket*model.BucketSize:][:model.BucketSize], nil
+	_, err := serveGrad(worker, wire.WorkerGrad("demo", "w1"), exchangeBuckets, func(r wire.GradRequest, use func(bucket []float32) error) error {
+		return use(held[r.Bucket*model.BucketSize:][:model.BucketSize])
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -103,9 +103,10 @@ func exchanging(b *testing.B, held []float32) (pull func(dst []float32), request
 	}); err != nil {
 		b.Fatal(err)
 	}
+	pulls := puller{bus: here}
 	pull = func(dst []float32) {
 		for bucket := range exchangeBuckets {
-			if err := pullGrad(context.Background(), here, wire.WorkerGrad("demo", "w1"), 1, 0, 8, bucket, dst[bucket*model.BucketSize:][:model.BucketSize]); err != nil {
+			if err := pulls.pullGrad(context.Background(), wire.WorkerGrad("demo", "w1"), 1, 0, 8, bucket, dst[bucket*model.BucketSize:][:model.BucketSize]); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -156,7 +157,8 @@ func connected(b *testing.B) (worker, here transport.Bus) {
 	return connect("w1", natsbus.ConnOptions{URL: server.URL()}), connect("coordinator", natsbus.ConnOptions{Server: server})
 }
 
-// copying connects two sockets and returns what sends all bytes from one to the other.
+// copying connects two sockets and returns what sends all bytes from one to the other, chunk by
+// chunk, from where they lie to where they shall be.
 func copying(b *testing.B, out, in []byte) func() {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -175,10 +177,20 @@ func copying(b *testing.B, out, in []byte) func() {
 	return func() {
 		sent := make(chan error, 1)
 		go func() {
-			_, err := from.Write(out)
+			var err error
+			for chunk := range slices.Chunk(out, 4*wire.ChunkElements) {
+				if _, err = from.Write(chunk); err != nil {
+					break
+				}
+			}
 			sent <- err
 		}()
-		_, err := io.ReadFull(to, in)
+		var err error
+		for chunk := range slices.Chunk(in, 4*wire.ChunkElements) {
+			if _, err = io.ReadFull(to, chunk); err != nil {
+				break
+			}
+		}
 		if err := errors.Join(err, <-sent); err != nil {
 			b.Fatal(err)
 		}

@@ -201,7 +201,7 @@ func altered(t *testing.T, reply []byte, change func(*float32)) []byte {
 }
 
 // What arrives is compared with what was announced, by its bits, wherever it was changed: a
-// contribution costs its worker the membership; a worker that gets a wrong state or root goes.
+// contribution costs its worker the membership; a worker that gets a wrong state or root three times goes.
 func TestNumbersThatWereChangedOnTheWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		of     func(r *rig) side
@@ -209,7 +209,7 @@ func TestNumbersThatWereChangedOnTheWay(t *testing.T) {
 		reason string
 	}{
 		"a contribution": {func(r *rig) side { return r.coordinator }, func(*rig) []string { return []string{wire.WorkerGrad("tiny", "x")} }, "sent another gradient of step 1 than it answered for: the contribution of worker x for lanes"},
-		"a root":         {func(r *rig) side { return r.worker }, func(r *rig) []string { return []string{wire.Root("tiny", r.generation, "x")} }, "failed: applying step 1: the root that was pulled has digest"},
+		"a root":         {func(r *rig) side { return r.worker }, func(r *rig) []string { return []string{wire.Root("tiny", r.generation, "x")} }, ": the root that was pulled has digest"},
 		"a state": {func(r *rig) side { return r.worker }, func(r *rig) []string {
 			return []string{wire.State("tiny", r.generation, "x"), wire.PeerState("tiny", "x", "w")}
 		}, "failed: loading state 1: its digest is"},
@@ -236,7 +236,6 @@ func TestNumbersThatWereChangedOnTheWay(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					// Where a member gave it the state, a joiner tries again before it takes the fault for its own.
 					gone := said.gone()
 					if n := len(gone); n == 0 || n > 3 || !strings.Contains(gone[n-1].Reason, c.reason) {
 						t.Errorf("gone: %+v, want %q", gone, c.reason)

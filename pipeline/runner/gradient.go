@@ -13,8 +13,8 @@ import (
 )
 
 // gradPatience is how long a request for a contribution waits for it to be computed; then
-// it is asked again.
-const gradPatience = 5 * time.Second
+// it is asked again. It is well below the time after which a request counts as lost.
+const gradPatience = time.Second
 
 // grads are the contributions in the engine's slots, and the one that becomes final bucket by
 // bucket while the engine computes.
@@ -28,7 +28,7 @@ type grads struct {
 	slot    int              // of partial
 	final   int              // partial's buckets from this one on are final
 
-	cache sync.Mutex
+	cache sync.Mutex  // held while a kept bucket is read
 	kept  [2]keptGrad // buckets that were read: of two contributions, which are pulled side by side
 	next  int         // the one that is replaced
 }
@@ -36,7 +36,8 @@ type grads struct {
 // keptGrad is one bucket of a contribution.
 type keptGrad struct {
 	request wire.GradRequest // without a place in the bucket; step 0: none
-	bucket  []float32
+	bucket  []float32        // the part of room that it fills
+	room    []float32        // of the largest bucket, used for one after the other
 }
 
 // newGrads has slots that hold nothing.
@@ -105,49 +106,45 @@ func (g *grads) find(r wire.GradRequest) (slot int, whole bool, later <-chan str
 func (w *worker) serveGrads() error {
 	buckets := w.layout.Buckets()
 	served, err := w.Bulk.Subscribe(wire.WorkerGrad(w.Run, w.ID), func(m transport.Message) {
-		r, err := wire.DecodeRequest[wire.GradRequest](m.Data)
-		if err == nil {
-			err = checkGrad(r, buckets)
-		}
+		r, err := gradRequest(m.Data, buckets)
 		if err != nil {
 			respond(m, nil, err)
 			return
 		}
-		go func() { // others come in while it waits
-			elements, err := w.awaitGrad(r)
-			respondFloats(m, elements, err)
-		}()
+		go respondFrame(m, func(frame []byte) ([]byte, error) { // others come in while it waits
+			return gradFrame(frame, r, w.awaitGrad)
+		})
 	})
 	return w.keep(served, err)
 }
 
 var errNoGrad = errors.New("it is not computed yet, or not here any more")
 
-// awaitGrad returns a chunk, when it is final. It stays as it is.
-func (w *worker) awaitGrad(r wire.GradRequest) (elements []float32, err error) {
+// awaitGrad is a gradSource that waits until the bucket is final.
+func (w *worker) awaitGrad(r wire.GradRequest, use func(bucket []float32) error) error {
 	timer := time.NewTimer(gradPatience)
 	defer timer.Stop()
 	for {
 		slot, whole, later := w.grads.find(r)
 		if later == nil {
-			if elements, err = w.readGrad(r, slot, whole); !errors.Is(err, errNoGrad) {
-				return elements, err
+			if err := w.readGrad(r, slot, whole, use); !errors.Is(err, errNoGrad) {
+				return err
 			}
 			continue // it went meanwhile
 		}
 		select {
 		case <-later:
 		case <-timer.C:
-			return nil, fmt.Errorf("the contribution of lanes [%d, %d) to step %d: %w", r.Lo, r.Hi, r.Step, errNoGrad)
+			return fmt.Errorf("the contribution of lanes [%d, %d) to step %d: %w", r.Lo, r.Hi, r.Step, errNoGrad)
 		case <-w.ctx.Done():
-			return nil, w.ctx.Err()
+			return w.ctx.Err()
 		}
 	}
 }
 
-// readGrad reads a chunk of a slot: with the engine to itself, or beside what it computes
+// readGrad reads a bucket of a slot: with the engine to itself, or beside what it computes
 // when that leaves the bucket alone.
-func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool) ([]float32, error) {
+func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool, use func(bucket []float32) error) error {
 	if whole {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
@@ -156,37 +153,43 @@ func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool) ([]float32, 
 		defer w.grads.reading.RUnlock()
 	}
 	if w.engine == nil {
-		return nil, errors.New("reading a contribution: this worker has left")
+		return errors.New("reading a contribution: this worker has left")
 	}
 	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
-		return nil, errNoGrad
+		return errNoGrad
 	}
-	bucket, err := w.keptGrad(r, slot)
-	if err != nil {
-		return nil, err
-	}
-	return cutChunk(bucket, r.Bucket, r.Offset)
-}
-
-// keptGrad reads the bucket of a request, unless it was read for the one before.
-func (w *worker) keptGrad(r wire.GradRequest, slot int) ([]float32, error) {
 	g := &w.grads
 	g.cache.Lock()
 	defer g.cache.Unlock()
+	k, err := w.keptGrad(r, slot)
+	if err != nil {
+		return err
+	}
+	return use(k.bucket)
+}
+
+// keptGrad reads the bucket of a request, unless it was read for the one before; with the cache
+// to itself.
+func (w *worker) keptGrad(r wire.GradRequest, slot int) (*keptGrad, error) {
+	g := &w.grads
 	r.Offset = 0
-	for _, k := range g.kept {
-		if k.request == r {
-			return k.bucket, nil
+	for i := range g.kept {
+		if g.kept[i].request == r {
+			return &g.kept[i], nil
 		}
 	}
+	k := &g.kept[g.next]
+	if k.room == nil {
+		k.room = make([]float32, largestBucket(w.layout))
+	}
 	lo, hi := w.layout.Bucket(r.Bucket)
-	bucket := make([]float32, hi-lo) // others may still send from the one that it replaces
-	if err := w.engine.ReadGrad(slot, r.Bucket, bucket); err != nil {
+	k.request, k.bucket = wire.GradRequest{}, k.room[:hi-lo]
+	if err := w.engine.ReadGrad(slot, r.Bucket, k.bucket); err != nil {
 		return nil, err
 	}
-	g.kept[g.next] = keptGrad{r, bucket}
+	k.request = r
 	g.next = (g.next + 1) % len(g.kept)
-	return bucket, nil
+	return k, nil
 }
 
 // conclude computes the last microbatch of a lease and measures the contribution.
@@ -259,7 +262,7 @@ func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 	for i := range w.layout.Buckets() {
 		lo, hi := w.layout.Bucket(i)
 		g := grad[:hi-lo]
-		if err := pullGrad(p.ctx, w.Bulk, subject, e.Step, 0, w.job.Batch.Lanes, i, g); err != nil {
+		if err := w.puller.pullGrad(p.ctx, subject, e.Step, 0, w.job.Batch.Lanes, i, g); err != nil {
 			return nil, transferError{fmt.Errorf("pulling the root of step %d: %w", e.Step, err)}
 		}
 		if err := w.engine.WriteGrad(0, i, g); err != nil {

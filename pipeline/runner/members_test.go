@@ -3,10 +3,14 @@ package runner_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"andrea/model"
 	"andrea/pipeline"
@@ -306,6 +310,49 @@ func TestTheLastWorkerLeavesACheckpoint(t *testing.T) {
 			if n != 1 || w.windows[request] != 0 {
 				t.Errorf("%+v was computed again", request)
 			}
+		}
+	})
+}
+
+// Two processes that want to be one worker: the first takes part and the second waits, and says so, until
+// the first has gone.
+func TestTwoProcessesAreOneWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newQuietRig(t, longJob...)
+		want := r.reference(t)
+		var first, second ledger
+		var one *hand
+		log, said := observer.New(zap.InfoLevel)
+		fsys := crashfs.New()
+		told := r.play(t, fsys, func(n pipeline.Notice, _ func(string)) {
+			if done, ok := n.(pipeline.StepDone); ok && done.Record.Step == 6 {
+				one.leave()
+			}
+		}, func() {
+			one = r.watch(t, &first, "w", 2*time.Second, func(request wire.TokensRequest) {
+				if request.Step == 2 && len(r.hands) == 1 {
+					two := r.connect(t, "worker")
+					two.bulk.set(func(b *bus) { b.asked = func(string, []byte) { second.loaded++ } })
+					r.start(t, "w", two, func(o *runner.WorkerOptions) { o.Incarnation, o.Log = "another", zap.New(log) })
+				}
+			})
+		})
+		if left := (pipeline.ErrLeft{}); !errors.As(told.left, &left) {
+			t.Errorf("the first left with %v", told.left)
+		}
+		told.left = nil
+		r.mustComplete(t, fsys, told, want)
+		if gone := told.gone(); len(gone) != 1 || gone[0].Reason != "left" || second.loaded == 0 {
+			t.Errorf("gone: %+v; the second asked for data %d times", gone, second.loaded)
+		}
+		refused := 0
+		for _, n := range told.notices {
+			if w, ok := n.(pipeline.WorkerRefused); ok && strings.Contains(w.Reason, "another process takes part as worker w") {
+				refused++
+			}
+		}
+		if waits := said.FilterMessage("waiting to take part").Len(); refused != 1 || waits != 1 {
+			t.Errorf("the coordinator said %d times that there are two, and the second %d times that it waits", refused, waits)
 		}
 	})
 }

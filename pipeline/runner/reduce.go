@@ -14,23 +14,24 @@ import (
 
 // root is the gradient of a whole step, kept until the next one for members to pull.
 type root struct {
-	mu   sync.Mutex
+	mu   sync.RWMutex
 	step int64     // 0: there is none yet
 	grad []float32 // flat vector
 }
 
-// source is a gradSource. While a reduction has the room the root before is gone.
+// source is a gradSource. While a reduction has the room the root before is gone, and no reduction
+// begins while somebody reads.
 func (r *root) source(layout model.Layout, lanes int) gradSource {
-	return func(request wire.GradRequest) ([]float32, error) {
-		if !r.mu.TryLock() {
-			return nil, fmt.Errorf("the root of step %d is not here: another one is being summed", request.Step)
+	return func(request wire.GradRequest, use func(bucket []float32) error) error {
+		if !r.mu.TryRLock() {
+			return fmt.Errorf("the root of step %d is not here: another one is being summed", request.Step)
 		}
-		defer r.mu.Unlock()
+		defer r.mu.RUnlock()
 		if request.Step != r.step || request.Lo != 0 || request.Hi != lanes {
-			return nil, fmt.Errorf("the sum of lanes [%d, %d) of step %d is not here: the newest is the root of step %d", request.Lo, request.Hi, request.Step, r.step)
+			return fmt.Errorf("the sum of lanes [%d, %d) of step %d is not here: the newest is the root of step %d", request.Lo, request.Hi, request.Step, r.step)
 		}
 		lo, hi := layout.Bucket(request.Bucket)
-		return r.grad[lo:hi], nil
+		return use(r.grad[lo:hi])
 	}
 }
 
@@ -125,8 +126,12 @@ func (c *coordinator) fillRoot(ctx context.Context, s *summation, patient bool) 
 		fetch: func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error {
 			subject := wire.WorkerGrad(c.Plan.Spec.Name, from.Worker)
 			for {
-				err := pullGrad(ctx, c.Bulk, subject, s.step, from.Lo, from.Hi, bucket, dst)
-				if err == nil || !patient || wait(ctx, pullStep) != nil {
+				began := time.Now()
+				err := c.pulls.pullGrad(ctx, subject, s.step, from.Lo, from.Hi, bucket, dst)
+				if err == nil || !patient || ctx.Err() != nil {
+					return err
+				}
+				if pause := pullStep - time.Since(began); pause > 0 && wait(ctx, pause) != nil { // after a long wait ask again at once
 					return err
 				}
 			}

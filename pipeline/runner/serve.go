@@ -70,13 +70,23 @@ type storedState struct {
 type keptBucket struct {
 	step   int64
 	bucket int
-	state  state // empty: not read yet
+	state  state // the part of room that it fills; empty: not read yet
+	room   state // of the largest bucket, used for one after the other
 }
 
 // bucket is a stateSource.
-func (s *storedState) bucket(step int64, bucket int) (state, error) {
+func (s *storedState) bucket(step int64, bucket int, use func(state) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	b, err := s.find(step, bucket)
+	if err != nil {
+		return err
+	}
+	return use(b)
+}
+
+// find reads a bucket, unless it is kept.
+func (s *storedState) find(step int64, bucket int) (state, error) {
 	for _, k := range s.kept {
 		if k.step == step && k.bucket == bucket && k.state[0] != nil {
 			return k.state, nil
@@ -86,11 +96,16 @@ func (s *storedState) bucket(step int64, bucket int) (state, error) {
 		return state{}, err
 	}
 	lo, hi := s.layout.Bucket(bucket)
-	b := newState(s.layout).cut(hi - lo)
+	k := &s.kept[s.next]
+	if k.room[0] == nil {
+		k.room = newState(s.layout)
+	}
+	b := k.room.cut(hi - lo)
+	k.state = state{}
 	if err := s.reader.Bucket(bucket, b[wire.PartWeights], b[wire.PartFirstMoment], b[wire.PartSecondMoment]); err != nil {
 		return state{}, err
 	}
-	s.kept[s.next] = keptBucket{step, bucket, b}
+	k.step, k.bucket, k.state = step, bucket, b
 	s.next = (s.next + 1) % keptBuckets
 	return b, nil
 }

@@ -98,7 +98,7 @@ func (w *worker) findBucket(e pipeline.LoadBucket, b state) error {
 	case len(e.Holders) > 0:
 		return w.pullFromPeers(p, e, b)
 	case e.Stored:
-		return pullBucket(p.ctx, w.Bulk, wire.State(w.Run, p.membership.Generation, w.ID), e.Step, e.Bucket, b)
+		return w.puller.pullBucket(p.ctx, wire.State(w.Run, p.membership.Generation, w.ID), e.Step, e.Bucket, b)
 	}
 	copy(b[wire.PartWeights], w.initial.bucket(e.Seed, e.Bucket))
 	return nil
@@ -109,7 +109,7 @@ func (w *worker) findBucket(e pipeline.LoadBucket, b state) error {
 func (w *worker) pullFromPeers(p *pulls, e pipeline.LoadBucket, b state) (err error) {
 	for i := range e.Holders {
 		holder := e.Holders[(e.Bucket+i)%len(e.Holders)]
-		err = pullBucket(p.ctx, w.Bulk, wire.PeerState(w.Run, w.ID, holder), e.Step, e.Bucket, b)
+		err = w.puller.pullBucket(p.ctx, wire.PeerState(w.Run, w.ID, holder), e.Step, e.Bucket, b)
 		if err == nil || p.ctx.Err() != nil {
 			break
 		}
@@ -127,23 +127,22 @@ func (w *worker) servePeers() error {
 		bucket int
 	}{-1, 0} // what is in buffer
 	buffer := newState(w.layout)
-	served, err := serveState(w.Bulk, wire.PeerState(w.Run, wire.AnyWorker, w.ID), w.layout.Buckets(), func(step int64, bucket int) (state, error) {
+	served, err := serveState(w.Bulk, wire.PeerState(w.Run, wire.AnyWorker, w.ID), w.layout.Buckets(), func(step int64, bucket int, use func(state) error) error {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
 		if w.engine == nil || step != w.held {
-			return state{}, fmt.Errorf("state %d is not held here: it is state %d", step, w.held)
+			return fmt.Errorf("state %d is not held here: it is state %d", step, w.held)
 		}
 		lo, hi := w.layout.Bucket(bucket)
 		buffer = buffer.cut(hi - lo)
-		if kept.step == step && kept.bucket == bucket {
-			return buffer, nil
+		if kept.step != step || kept.bucket != bucket {
+			kept.step = -1
+			if err := w.engine.Save(bucket, buffer[wire.PartWeights], buffer[wire.PartFirstMoment], buffer[wire.PartSecondMoment]); err != nil {
+				return err
+			}
+			kept.step, kept.bucket = step, bucket
 		}
-		kept.step = -1
-		if err := w.engine.Save(bucket, buffer[wire.PartWeights], buffer[wire.PartFirstMoment], buffer[wire.PartSecondMoment]); err != nil {
-			return state{}, err
-		}
-		kept.step, kept.bucket = step, bucket
-		return buffer, nil
+		return use(buffer)
 	})
 	return w.keep(served, err)
 }
@@ -234,13 +233,12 @@ func (s *snapshot) view(i int) (b state) {
 	return b
 }
 
-// bucket is a stateSource. The coordinator asks for the next copy only when it has
-// read this one, so the slices stay as they are while they are sent.
-func (s *snapshot) bucket(step int64, bucket int) (state, error) {
+// bucket is a stateSource. The next copy is not taken while somebody reads this one.
+func (s *snapshot) bucket(step int64, bucket int, use func(state) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if step != s.step {
-		return state{}, fmt.Errorf("there is no copy of state %d here: the newest is of state %d", step, s.step)
+		return fmt.Errorf("there is no copy of state %d here: the newest is of state %d", step, s.step)
 	}
-	return s.view(bucket), nil
+	return use(s.view(bucket))
 }

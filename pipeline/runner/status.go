@@ -33,6 +33,8 @@ type Report struct {
 	Validation *pipeline.CommitRecord `json:"validation"`
 	ETASeconds pipeline.Float         `json:"eta_seconds"` // NaN before the first step that this generation records
 	Checkpoint int64                  `json:"checkpoint"`  // newest step with one on disk; -1: none
+	// AuditsLeftOut counts the leases of this generation that the job wanted a second worker for, and had none.
+	AuditsLeftOut int `json:"audits_left_out"`
 }
 
 // WorkerReport is one worker of a live run.
@@ -139,7 +141,7 @@ func (b *board) took(seconds float64) {
 // show puts the report where requests find it.
 func (b *board) show(s pipeline.Status) {
 	r := b.report
-	r.Phase, r.Step, r.Steps, r.Class = s.Phase, s.Step, s.Steps, s.Class
+	r.Phase, r.Step, r.Steps, r.Class, r.AuditsLeftOut = s.Phase, s.Step, s.Steps, s.Class, s.LeftOut
 	r.Workers = make([]WorkerReport, len(s.Workers))
 	for i, w := range s.Workers {
 		r.Workers[i] = WorkerReport{ID: string(w.Worker), Device: w.Device, Joined: w.Joined}

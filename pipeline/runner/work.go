@@ -41,8 +41,11 @@ type worker struct {
 	machine *pipeline.Worker
 	inbox   chan pipeline.WorkerEvent
 
+	silence  atomic.Int64          // ticks of hailing since the last message
+	waiting  string                // why it was told to wait, last; only for receive
 	pulls    atomic.Pointer[pulls] // of the present membership
-	progress atomic.Uint64         // counts what was got done
+	puller   puller
+	progress atomic.Uint64 // counts what was got done
 
 	job      pipeline.JobSpec
 	config   model.Config
@@ -80,6 +83,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		WorkerOptions: o, ctx: ctx, held: -1,
 		machine: pipeline.NewWorker(o.Class, o.Device),
 		inbox:   make(chan pipeline.WorkerEvent, inboxSize),
+		puller:  puller{bus: o.Bulk},
 	}
 	w.renew()
 	commands, err := w.listen()
@@ -119,14 +123,18 @@ func (w *worker) receive(m transport.Message) {
 	if msg.Worker != w.ID || msg.Incarnation != w.Incarnation {
 		return // for a former life
 	}
+	w.silence.Store(0)
 	membership := pipeline.Membership{Generation: msg.Generation, Ticket: msg.Ticket}
 	if !w.put(pipeline.Received{Membership: membership, Message: msg.Message}) {
 		w.Log.Warn("message dropped: the inbox is full", zap.String("subject", m.Subject))
 		return
 	}
 	p := w.pulls.Load()
-	switch msg.Message.(type) {
+	switch m := msg.Message.(type) {
+	case pipeline.Wait:
+		w.waits(m.Reason)
 	case pipeline.Welcome:
+		w.waiting = ""
 		if membership.Follows(p.membership) {
 			p.interrupt()
 		}
@@ -134,6 +142,14 @@ func (w *worker) receive(m transport.Message) {
 		if membership == p.membership {
 			p.interrupt()
 		}
+	}
+}
+
+// waits says why the worker waits, when that has changed.
+func (w *worker) waits(reason string) {
+	if reason != w.waiting {
+		w.waiting = reason
+		w.Log.Info("waiting to take part", zap.String("reason", reason))
 	}
 }
 
@@ -149,7 +165,8 @@ func (w *worker) put(e pipeline.WorkerEvent) bool {
 
 // loop alternates between messages and the engine's work, as pipeline.Worker wants.
 func (w *worker) loop() {
-	ticker := time.NewTicker(helloInterval)
+	pause := firstHello
+	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	w.send(w.machine.Tick())
 	for !w.left {
@@ -167,13 +184,26 @@ func (w *worker) loop() {
 			w.Leave = nil
 			w.handle(pipeline.LeaveRequested{Reason: "it was asked to"})
 		case <-ticker.C:
-			if w.pulls.Load().membership.Generation != 0 {
-				ticker.Reset(tickInterval)
+			if pause = min(2*pause, helloInterval); w.pulls.Load().membership.Generation != 0 {
+				pause = tickInterval
 			}
+			ticker.Reset(pause)
+			w.sayAlone()
 			w.send(w.machine.Tick())
 		case <-w.ctx.Done():
 			w.left, w.err = true, context.Cause(w.ctx)
 		}
+	}
+}
+
+// aloneTicks is how long a worker hails without an answer before it says so.
+const aloneTicks = 120
+
+// sayAlone says once that nobody has answered for a while. The worker hails on: that costs next to
+// nothing, and the run may have another start.
+func (w *worker) sayAlone() {
+	if w.machine.Hailing() && w.silence.Add(1) == aloneTicks {
+		w.Log.Info("no coordinator answers: the run may have ended: waiting for its next start")
 	}
 }
 

@@ -113,7 +113,9 @@ func (c *coordinator) receive(e pipeline.CoordinatorEvent) {
 	default:
 		c.trace(e)
 		c.w.judgeHeard(c, e)
-		c.execute(c.machine.Handle(e))
+		effects := c.machine.Handle(e)
+		c.w.judgeTwin(c, e, effects)
+		c.execute(effects)
 	}
 }
 

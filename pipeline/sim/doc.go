@@ -14,5 +14,8 @@
 // checkpoint has to have its bits. A run may end with an error only where a strike
 // justifies it.
 //
+// That the judge sees what it should is tested, too: testdata/planted has bugs, each of which leaves
+// one rule of the protocol out, and a seed of those that CI runs has to fail with it.
+//
 // Time is virtual: a heap of events, tick units to a tick.
 package sim

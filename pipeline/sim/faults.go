@@ -19,6 +19,7 @@ const (
 	hangWorker     // its engine does
 	slowWorker     // its engine is ten times slower
 	leaveWorker    // it is asked to go
+	twinWorker     // another process says hello as this worker, and then nothing
 	failTransfer   // its next transfer fails
 	garbleTransfer // its next transfer arrives with another bit, and right checksums
 	failDevice     // its engine fails
@@ -40,7 +41,7 @@ const (
 )
 
 var faultNames = [faults]string{
-	"loss", "duplicate", "delayed", "cut", "cut-up", "cut-down", "cut-peers", "join", "crash", "pause", "hang", "slow", "leave",
+	"loss", "duplicate", "delayed", "cut", "cut-up", "cut-down", "cut-peers", "join", "crash", "pause", "hang", "slow", "leave", "twin",
 	"fail-transfer", "garble-transfer", "fail-device", "damage-state", "spoil-gradient", "wrong-gradient", "non-finite",
 	"crash-coordinator", "pause-coordinator", "replace-coordinator", "fail-journal", "fail-checkpoint", "torn-checkpoint",
 	"lose-copy", "fail-reduce", "stop",

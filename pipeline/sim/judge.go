@@ -12,9 +12,10 @@ import (
 
 // evidence is what the judge has seen.
 type evidence struct {
-	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share
+	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share; true: from the group's state
 	applied  map[appliedKey]int                        // right digests reported
 	tickets  map[seat]int64                            // of the members
+	heard    map[seat]int64                            // when a member last gave a sign of life
 	joined   int
 	errors   int
 }
@@ -37,7 +38,7 @@ type seat struct {
 }
 
 func newEvidence() evidence {
-	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}, tickets: map[seat]int64{}}
+	return evidence{opinions: map[opinionKey]map[pipeline.WorkerID]bool{}, applied: map[appliedKey]int{}, tickets: map[seat]int64{}, heard: map[seat]int64{}}
 }
 
 // claim is what a worker that waits outside says it holds.
@@ -57,6 +58,9 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	if !ok || from.Ticket != w.evidence.tickets[seat{c.generation, from.Worker}] {
 		return
 	}
+	if from.Ticket > 0 {
+		w.evidence.heard[seat{c.generation, from.Worker}] = w.clock.now
+	}
 	switch m := from.Message.(type) {
 	case pipeline.Hello:
 		if c.greeted == 0 {
@@ -68,7 +72,7 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 		if w.evidence.opinions[key] == nil {
 			w.evidence.opinions[key] = map[pipeline.WorkerID]bool{}
 		}
-		w.evidence.opinions[key][from.Worker] = true
+		w.evidence.opinions[key][from.Worker] = m.StateDigest == w.job.want.digest(w.job.device, m.Step-1)
 	case pipeline.Applied:
 		if m.Digest == w.job.want.step(m.Step).state {
 			w.evidence.applied[appliedKey{c.generation, m.Step}]++
@@ -81,6 +85,22 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 		}
 	}
 }
+
+// judgeTwin checks that nobody takes the place of a member that gives signs of life.
+func (w *world) judgeTwin(c *coordinator, e pipeline.CoordinatorEvent, effects []pipeline.CoordinatorEffect) {
+	from, ok := e.(pipeline.FromWorker)
+	if !ok || from.Incarnation != twinLife || w.clock.now >= w.evidence.heard[seat{c.generation, from.Worker}]+tick {
+		return
+	}
+	for _, effect := range effects {
+		if n, ok := effect.(pipeline.Announce); ok && n.Notice == (pipeline.WorkerLeft{Worker: from.Worker, Reason: lostContact}) {
+			w.failf("%s lost its place to another process, and was heard of just before", from.Worker)
+		}
+	}
+}
+
+// lostContact is what becomes of a member that says hello.
+const lostContact = "was lost: it has lost contact, or was started again"
 
 // judgeChosen checks that the run goes on from no state beyond its records, and, where
 // nothing kept the workers from telling, from the highest that one of them holds.
@@ -96,7 +116,7 @@ func (w *world) judgeChosen(c *coordinator, n pipeline.StateChosen) {
 	if n.Step > last {
 		w.failf("coordinator %d goes on from state %d: its journal ends with intent %d", c.generation, n.Step, last)
 	}
-	for _, f := range []fault{cutBoth, cutUp, cutDown, pauseWorker, hangWorker, slowWorker, pauseCoordinator, replaceCoordinator} {
+	for _, f := range []fault{cutBoth, cutUp, cutDown, pauseWorker, hangWorker, slowWorker, twinWorker, pauseCoordinator, replaceCoordinator} {
 		if w.struck[f] > 0 {
 			return
 		}
@@ -215,10 +235,14 @@ func (w *world) judgeLease(c *coordinator, i pipeline.Intent, lease pipeline.Lea
 		}
 		right = right && same(loss, float64(lane.LossSum))
 	}
+	opinions := w.evidence.opinions[opinionKey{c.generation, step, lease.Lo, lease.Hi}]
+	if same, heard := opinions[pipeline.WorkerID(lease.Worker)]; heard && !same {
+		w.failf("lanes [%d, %d) of step %d count, which %s computed from another state than the group's", lease.Lo, lease.Hi, step, lease.Worker)
+	}
 	if right {
 		return
 	}
-	if opinions := w.evidence.opinions[opinionKey{c.generation, step, lease.Lo, lease.Hi}]; w.worker(pipeline.WorkerID(lease.Worker)).guilty && len(opinions) < 2 && (!suspect || c.alone == step) {
+	if w.worker(pipeline.WorkerID(lease.Worker)).guilty && len(opinions) < 2 && (!suspect || c.alone == step) {
 		panic(excuse("a wrong contribution that nobody else computed"))
 	}
 	w.failf("lanes [%d, %d) of step %d, from %s, are wrong", lease.Lo, lease.Hi, step, lease.Worker)
@@ -330,7 +354,7 @@ var justified = []struct {
 	{"workers hold state", []fault{damageState, spoilGradient}},
 	{"loaded state", []fault{damageState}},
 	{"recomputing step", []fault{wrongGradient, nonFinite, damageState, spoilGradient}},
-	{"workers failed in step", []fault{failDevice, garbleTransfer, damageState}},
+	{"workers failed in step", []fault{failDevice, damageState}},
 }
 
 // judgeOutcome checks how a coordinator ended.

@@ -88,7 +88,7 @@ func (w *world) strike(f fault, k *worker) {
 		return
 	}
 	victims := []*worker{k}
-	if f != joinWorker && f < failTransfer && w.chance.below(4) == 0 { // a host or a switch, with several workers
+	if f != joinWorker && f < twinWorker && w.chance.below(4) == 0 { // a host or a switch, with several workers
 		for _, o := range w.workers {
 			if o != k && o.alive && w.chance.below(2) == 0 {
 				victims = append(victims, o)
@@ -138,6 +138,8 @@ func (w *world) strikeWorker(f fault, k *worker) {
 	case leaveWorker:
 		k.leaving = true
 		k.receive(pipeline.LeaveRequested{Reason: "it was asked to"})
+	case twinWorker:
+		k.twin(w.clock.now + w.chance.between(tick, 30*tick))
 	case failTransfer:
 		k.flaws.transfer = true
 	case garbleTransfer:

@@ -129,6 +129,22 @@ func (k *worker) beat(life int) {
 	}
 }
 
+// twinLife is the incarnation of a twin.
+const twinLife = "a-twin"
+
+// twin has another process say hello as this worker until a time, or until the faults are over.
+// Whatever it is told, it does nothing else.
+func (k *worker) twin(until int64) {
+	if k.w.calm || k.w.clock.now > until {
+		return
+	}
+	hello := pipeline.Reply{Message: pipeline.Hello{Protocol: pipeline.Protocol, Class: class, Device: "a twin"}}
+	for _, c := range k.w.coordinators {
+		k.w.network.send(k, false, func() { c.hear(k, twinLife, hello) })
+	}
+	k.w.clock.after(tick, func() { k.twin(until) })
+}
+
 // heard takes the answer to a sign of life.
 func (k *worker) heard(m pipeline.Membership) {
 	if k.alive && m == k.machine.Membership() {

@@ -116,7 +116,7 @@ class Case:
         raise KeyError(f"kernels.py knows no case for {self.kernel}")
 
 
-STORE_FP32 = 1  # the epilogue
+STORE, STORE_FP32, ADD_FP32, STORE_RELU2, STORE_RELU2_BACKWARD = 0, 1, 2, 4, 6  # epilogues of package kernels
 
 
 def gemm(case):
@@ -124,10 +124,20 @@ def gemm(case):
     way = case.kernel[5:7]
     a = case.draw(*((k, m) if way == "tn" else (m, k)))
     b = case.draw(*((n, k) if way == "nt" else (k, n)))
-    c = case.empty(m, n)
+    epilogue, aux = case.sizes["epilogue"], None
+    c = case.empty(m, n, type=torch.float32 if epilogue in (STORE_FP32, ADD_FP32) else case.type)
     left, right = (a.t() if way == "tn" else a), (b.t() if way == "nt" else b)
-    arguments = [c, a, b, None, m, n, k, a.shape[1], b.shape[1], n, STORE_FP32]
-    return arguments, [(c, left.float() @ right.float())], lambda: left @ right
+    want = left.float() @ right.float()
+    if epilogue == ADD_FP32:
+        c = case.draw(m, n, type=torch.float32)
+        want = c + want
+    elif epilogue == STORE_RELU2:
+        want = F.relu(want).square()
+    elif epilogue == STORE_RELU2_BACKWARD:
+        aux = case.draw(m, n).square()
+        want = want * 2 * aux.float().sqrt()
+    arguments = [c, a, b, aux, m, n, k, a.shape[1], b.shape[1], n, epilogue]
+    return arguments, [(c, want)], lambda: left @ right
 
 
 class Attention:
@@ -254,8 +264,91 @@ def fold(case):
     return [to, what, n], [(to, to + what)], lambda: to.add_(what)
 
 
+def narrow(case):
+    n = case.sizes["count"]
+    to, what = case.empty(n, type=torch.bfloat16), case.draw(n, type=torch.float32)
+    return [to, what, n], [(to, what)], lambda: what.to(torch.bfloat16)
+
+
+def add_parts(case):
+    n, parts = case.sizes["count"], case.sizes["parts"]
+    to, what = case.draw(n, type=torch.float32), case.draw(parts, n, type=torch.float32)
+    return [to, what, n, parts], [(to, to + what.sum(0))], lambda: to.add_(what.sum(0))
+
+
+def sum_squares(case):
+    n, buckets, size = (case.sizes[s] for s in ("count", "buckets", "bucket"))
+    sums, x = case.empty(buckets, type=torch.float64), case.draw(n, type=torch.float32)
+    want = torch.stack([part.double().square().sum() for part in x.split(size)])
+    return [sums, x, n], [(sums, want)], lambda: x.square().sum()
+
+
+def loss_sum(case):
+    n = case.sizes["count"]
+    total, losses = case.empty(1, type=torch.float64), case.draw(n, type=torch.float64).abs()
+    return [total, losses, n], [(total, losses.sum().reshape(1))], losses.sum
+
+
+RELU2 = 1  # the kind of activation
+
+
+def act_forward(case):
+    n = case.sizes["count"]
+    y, x = case.empty(n, type=case.type), case.draw(n, type=torch.float32)
+    return [y, x, n, RELU2], [(y, F.relu(x).square())], lambda: F.relu(x).square().to(case.type)
+
+
+def act_backward(case):
+    n = case.sizes["count"]
+    dx, dy, y = case.empty(n, type=case.type), case.draw(n, type=torch.float32), case.draw(n).square()
+    return [dx, dy, y, n, RELU2], [(dx, dy * 2 * y.float().sqrt())], lambda: (dy * 2 * y.sqrt()).to(case.type)
+
+
+def tokens_of(case):
+    """The token of every row, as main.go has them."""
+    rows, vocab = case.sizes["rows"], case.sizes["vocab"]
+    return torch.arange(rows, device=case.place) * 31 % vocab
+
+
+def embed_forward(case):
+    rows, windows, t, width, vocab = (case.sizes[s] for s in ("rows", "windows", "t", "width", "vocab"))
+    token = tokens_of(case)
+    batch = torch.zeros(windows, t + 1, dtype=torch.int32, device=case.place)
+    batch[:, :t] = token.view(windows, t)
+    wte, wpe = case.draw(vocab, width, type=torch.float32), case.draw(t, width, type=torch.float32)
+
+    def theirs():
+        both = (F.embedding(token, wte).view(windows, t, width) + wpe).view(rows, width)
+        root = torch.rsqrt(both.square().mean(1) + EPS)
+        return both * root[:, None], root
+
+    x, embedded, inverse = case.empty(rows, width), case.empty(rows, width), case.empty(rows)
+    want, root = theirs()
+    return [x, embedded, inverse, wte, wpe, batch, rows, t, width, EPS], [(x, want), (embedded, want), (inverse, root)], theirs
+
+
+def embed_tokens(case):
+    rows, width, vocab = (case.sizes[s] for s in ("rows", "width", "vocab"))
+    token = tokens_of(case)
+    order = torch.sort(token, stable=True).indices.int()
+    ids, counts = torch.unique(token, return_counts=True)
+    starts = torch.cat([torch.zeros(1, device=case.place), counts.cumsum(0)]).int()
+    assert len(ids) == case.sizes["count"]
+    dwte, dx = case.draw(vocab, width, type=torch.float32), case.draw(rows, width, type=torch.float32)
+    want = dwte.index_add(0, token, dx)
+    return [dwte, dx, order, starts, ids.int(), len(ids), width], [(dwte, want)], lambda: dwte.index_add(0, token, dx)
+
+
+def embed_positions(case):
+    windows, t, width = (case.sizes[s] for s in ("windows", "t", "width"))
+    dwpe, dx = case.draw(t, width, type=torch.float32), case.draw(windows * t, width, type=torch.float32)
+    want = dwpe + dx.view(windows, t, width).sum(0)
+    return [dwpe, dx, windows, t, width], [(dwpe, want)], lambda: dwpe.add_(dx.view(windows, t, width).sum(0))
+
+
 BUILDERS = {
-    "gemm_": gemm, "attention_forward": attention_forward, "attention_delta": attention_delta, "attention_keys": attention_backward,
+    "gemm_": gemm, "act_forward": act_forward, "act_backward": act_backward, "narrow": narrow, "add_parts": add_parts, "sum_squares": sum_squares,
+    "loss_sum": loss_sum, "embed_forward": embed_forward, "embed_tokens": embed_tokens, "embed_positions": embed_positions, "attention_forward": attention_forward, "attention_delta": attention_delta, "attention_keys": attention_backward,
     "attention_queries": attention_backward, "norm_forward": norm_forward, "norm_backward": norm_backward, "cross_entropy": cross_entropy,
     "adamw": adamw, "fold": fold,
 }
@@ -290,7 +383,7 @@ def measure(driver, launch):
     run, fetch = driver.prepare(launch, arguments)
     run()
     fetch()
-    limit = 2**-6 if "bf16" in launch["kernel"] or launch["kernel"] == "adamw" else 1e-4
+    limit = 2**-6 if "bf16" in launch["kernel"] or launch["kernel"] in ("adamw", "narrow") else 1e-4  # the last two store bf16
     result = {"name": launch["name"], "kernel": launch["kernel"], "distance": max(distance(*pair) for pair in pairs), "ms": None, "torch_ms": None}
     result["agrees"] = result["distance"] <= limit
     if not driver.software and not launch["small"]:

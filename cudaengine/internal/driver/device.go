@@ -167,7 +167,7 @@ func (d *Device) Do(f func() error) error {
 			return fmt.Errorf("using CUDA device %d after it failed: open it anew: the failure was: %w", d.properties.Ordinal, d.failed)
 		}
 		err := f()
-		if sticky(err) {
+		if Sticky(err) {
 			d.failed = err
 		}
 		return err

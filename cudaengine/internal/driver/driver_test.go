@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Setenv("ANDREA_CUDA_LIBRARY", library)
+	os.Setenv("ANDREA_CUBLASLT_LIBRARY", library)
 	os.Exit(m.Run())
 }
 

@@ -51,8 +51,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: CUDA error %d", e.Call, e.Code)
 }
 
-// Sticky reports whether the device answers nothing else from then on, until its context is made anew.
-func (e *Error) Sticky() bool {
+// sticky reports whether the device answers nothing else from then on, until its context is made anew.
+func (e *Error) sticky() bool {
 	switch e.Code {
 	case 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999:
 		return true
@@ -60,8 +60,8 @@ func (e *Error) Sticky() bool {
 	return false
 }
 
-// sticky reports whether an error comes from a sticky one.
-func sticky(err error) bool {
+// Sticky reports whether an error comes from one after which the device answers nothing else.
+func Sticky(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Sticky()
+	return errors.As(err, &e) && e.sticky()
 }

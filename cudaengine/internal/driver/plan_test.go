@@ -42,11 +42,11 @@ func TestErrors(t *testing.T) {
 		{100, false, "nvidia-smi"}, {12345, false, "cuX: CUDA error 12345"},
 	} {
 		err := fmt.Errorf("doing it: %w", &Error{"cuX", test.code})
-		if sticky(err) != test.sticky || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%v: sticky %v", err, sticky(err))
+		if Sticky(err) != test.sticky || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%v: sticky %v", err, Sticky(err))
 		}
 	}
-	if sticky(errors.New("another")) {
+	if Sticky(errors.New("another")) {
 		t.Error("an error that is not the driver's is sticky")
 	}
 }

@@ -81,6 +81,9 @@ func (d *Device) NewEvent() (*Event, error) {
 // Record sets the event to what is queued in the stream now.
 func (s *Stream) Record(e *Event) error { return check("cuEventRecord", e.handle.Record(s.handle)) }
 
+// Synchronize waits until the device has come past the event as it was recorded last.
+func (e *Event) Synchronize() error { return check("cuEventSynchronize", e.handle.Synchronize()) }
+
 // Wait makes what is queued from now on wait for the event as it was recorded last.
 func (s *Stream) Wait(e *Event) error {
 	return check("cuStreamWaitEvent", s.handle.Wait(e.handle, 0))

@@ -140,5 +140,7 @@ void Device::reset() {
   for (Event *e : events) delete e;
   for (Function *f : functions) delete f;
   for (Module *m : modules) delete m;
+  const Result last = option("SOFTCUDA_STUCK", "").empty() ? success : sticky;
   *this = Device();
+  sticky = last;
 }

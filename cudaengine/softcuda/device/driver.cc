@@ -1,23 +1,28 @@
 // driver.cc - the functions of the CUDA driver API that the project calls, as libcuda.so.1 exports them.
 // Whatever a program may not do is refused, and said on standard error where the error code alone would not tell.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
-#include "device.h"
+#include "api.h"
 #include "recorder.h"
 
 #define API extern "C" __attribute__((visibility("default"))) Result
+
+std::recursive_mutex soft_mutex;
+Device &soft_device = *new Device;  // never destroyed: programs may call while they exit
 
 namespace {
 
 using Address = unsigned long long;
 
+Device &device = soft_device;
+
 struct Context {};
 
-std::recursive_mutex mutex;
-Device &device = *new Device;  // never destroyed: programs may call while they exit
 Context primary;
 thread_local Context *current;
 
@@ -25,7 +30,7 @@ thread_local Context *current;
 bool stays(Result code) { return code == illegal_address || code == misaligned_address || code == launch_failed || code == unknown; }
 
 // injected returns the error that SOFTCUDA_FAIL=FUNCTION:N:CODE asks for at the Nth call of a function from
-// the moment the variable was set, and success otherwise.
+// the moment the variable was set, and success otherwise. With :FILE behind it only the process fails that creates FILE.
 Result injected(const char *function) {
   static std::string wish;
   static unsigned long calls;
@@ -36,19 +41,15 @@ Result injected(const char *function) {
   char *rest;
   const unsigned long at = strtoul(wish.c_str() + name + 1, &rest, 10);
   if (++calls != at || *rest != ':') return success;
-  const auto code = static_cast<Result>(atoi(rest + 1));
+  const auto code = static_cast<Result>(strtol(rest + 1, &rest, 10));
+  if (*rest == ':') {
+    const int file = open(rest + 1, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (file < 0) return success;
+    close(file);
+  }
   if (stays(code)) device.sticky = code;
   return code;
 }
-
-// ENTER begins a call: the thread must have the context, no sticky error may be set.
-#define ENTER                                              \
-  std::lock_guard<std::recursive_mutex> hold(mutex);       \
-  if (!current || !device.retained) return invalid_context; \
-  if (Result r_ = injected(__func__)) return r_;           \
-  if (device.sticky) return device.sticky
-
-bool known(Stream *s) { return !s || device.streams.count(s); }
 
 Result bad_handle(const char *function) {
   complain(std::string(function) + ": the handle is not, or no longer, one of this device");
@@ -56,13 +57,6 @@ Result bad_handle(const char *function) {
 }
 
 void *pointer(Address a) { return reinterpret_cast<void *>(a); }
-
-// outside complains about device memory that no allocation holds.
-bool outside(const char *function, Address a, size_t n) {
-  if (device.memory.holds(a, n)) return false;
-  complain(std::string(function) + ": " + std::to_string(n) + " bytes do not lie in one allocation of device memory");
-  return true;
-}
 
 // pageable complains about host memory that the device may not read or write later.
 bool pageable(const char *function, const void *p, size_t n) {
@@ -90,6 +84,24 @@ int devices() { return atoi(option("SOFTCUDA_DEVICES", "1").c_str()); }
 
 }  // namespace
 
+Result begin_call(const char *function) {
+  if (!current || !device.retained) return invalid_context;
+  if (Result r = injected(function)) return r;
+  return device.sticky;
+}
+
+bool known(Stream *s) { return !s || device.streams.count(s); }
+
+bool outside(const char *function, Address a, size_t n) {
+  if (device.memory.holds(a, n)) return false;
+  complain(std::string(function) + ": " + std::to_string(n) + " bytes do not lie in one allocation of device memory");
+  return true;
+}
+
+#define ENTER                                              \
+  std::lock_guard<std::recursive_mutex> hold(soft_mutex);   \
+  if (Result r_ = begin_call(__func__)) return r_
+
 // Devices and the context.
 
 API cuInit(unsigned) { return devices() == 0 ? no_device : success; }
@@ -115,7 +127,7 @@ API cuDeviceGetAttribute(int *v, int attribute, int) {
 }
 
 API cuDevicePrimaryCtxRetain(Context **c, int) {
-  std::lock_guard<std::recursive_mutex> hold(mutex);
+  std::lock_guard<std::recursive_mutex> hold(soft_mutex);
   device.retained++;
   *c = &primary;
   return success;
@@ -123,7 +135,7 @@ API cuDevicePrimaryCtxRetain(Context **c, int) {
 
 // The last release of the primary context reports what was never freed, and fails then.
 API cuDevicePrimaryCtxRelease_v2(int) {
-  std::lock_guard<std::recursive_mutex> hold(mutex);
+  std::lock_guard<std::recursive_mutex> hold(soft_mutex);
   if (!device.retained) return invalid_context;
   if (--device.retained) return success;
   const std::string leaks = device.leaks();
