@@ -140,6 +140,9 @@ func TestARunOnAServerOfSomebodyElse(t *testing.T) {
 	if r := p.run("", observed("status", "--json")...); r.code != 0 || json.Unmarshal([]byte(r.stdout), &s) != nil || s.Run != "demo" || s.State != stateRunning || s.Dir != "" {
 		t.Errorf("status: exit %d, %s%s", r.code, r.stdout, r.stderr)
 	}
+	if r := p.run("", observed("status", "--run", "wrong")...); r.code != 1 || !strings.Contains(r.stderr, "the runs there: demo") {
+		t.Errorf("status of another run than is there: exit %d\n%s", r.code, r.stderr)
+	}
 	if r := p.run("", append([]string{"coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/double"}, reach("coordinator")...)...); r.code != 2 ||
 		!strings.Contains(r.stderr, "another coordinator answers") {
 		t.Errorf("a second coordinator: exit %d\n%s", r.code, r.stderr)

@@ -37,7 +37,7 @@ func TestARunInUseIsRefused(t *testing.T) {
 		t.Errorf("without server.json: %+v", s)
 	}
 	run.end(syscall.SIGKILL)
-	if s := p.status("demo"); s.State != stateNotRunning || !strings.Contains(s.Reason, "never started; its log does not say why: it was killed") {
+	if s := p.status("demo"); s.State != stateNotRunning || !strings.Contains(s.Reason, "was deleted; its log does not say why: it was killed") {
 		t.Errorf("killed, without server.json: %+v", s)
 	}
 	again := p.start("resume", "demo")

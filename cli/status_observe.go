@@ -43,7 +43,7 @@ func (ob *observer) connect(ctx context.Context) (watch.Link, error) {
 		if who := launch.InUse(ob.fs, ob.dir); who != "" {
 			return watch.Unknown, fmt.Errorf("%s holds its lock, but it has no server.json that says where to ask: it is starting, or that file was deleted", who)
 		}
-		return watch.Gone, errors.New("its server was never started")
+		return watch.Gone, errors.New("its server was never started, or its server.json was deleted")
 	case err != nil:
 		return watch.Unknown, err
 	}
