@@ -13,8 +13,9 @@ import (
 func coordinatorCommand(o outside) *cobra.Command {
 	var f coordinatorFlags
 	c := &cobra.Command{
-		Use:   "coordinator",
-		Short: "Coordinate a run whose workers are other processes",
+		Use:     "coordinator",
+		Version: version(),
+		Short:   "Coordinate a run whose workers are other processes",
 		Long: `Coordinate a run whose workers are other processes.
 
 The coordinator reads the dataset, keeps journal and checkpoints in the run's folder,
@@ -68,6 +69,7 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	if f.nats.remote.URL == "" && (f.nats.given() || f.nats.remote.CA != "") {
 		return badInput(errors.New("coordinating a run: --creds and --ca are for a server that somebody else runs: name it with --nats"))
 	}
+	o.goOnWithout()
 	show := newScreen(o, f.train.json)
 	defer show.close()
 	guard := newGuard(ctx, o)

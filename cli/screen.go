@@ -21,7 +21,7 @@ type screen struct{ *progress.Display }
 
 // newScreen looks at what standard output is.
 func newScreen(o outside, json bool) *screen {
-	file, isFile := o.stdout.(*os.File)
+	file, isFile := o.file()
 	terminal := isFile && term.IsTerminal(int(file.Fd()))
 	mode, color := progress.ChooseMode(json, terminal, os.Getenv("TERM"), os.Getenv("NO_COLOR"))
 	width := func() int {

@@ -1,0 +1,41 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A run whose output nobody reads any more trains on, and ends with a checkpoint when its terminal is closed.
+func TestTrainingOutlivesItsTerminal(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	run := exec.Command(binary, endless()...)
+	run.Dir = p.dir
+	stdout, outErr := run.StdoutPipe()
+	stderr, errErr := run.StderrPipe()
+	if outErr != nil || errErr != nil || run.Start() != nil {
+		t.Fatal("the program cannot be started")
+	}
+	defer func() { _ = run.Process.Kill() }()
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	_ = stdout.Close()
+	said, lost := "", 0
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if strings.Contains(lines.Text(), "going on without it") {
+			lost++
+			_ = run.Process.Signal(syscall.SIGHUP)
+		}
+	}
+	_ = run.Wait() // its exit code is looked at
+	if code := run.ProcessState.ExitCode(); code != exitHangup || lost != 1 || !strings.Contains(said, "checkpoint  ") {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+}
