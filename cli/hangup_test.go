@@ -4,7 +4,9 @@ package cli
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,5 +39,19 @@ func TestTrainingOutlivesItsTerminal(t *testing.T) {
 	_ = run.Wait() // its exit code is looked at
 	if code := run.ProcessState.ExitCode(); code != exitHangup || lost != 1 || !strings.Contains(said, "checkpoint  ") {
 		t.Errorf("exit %d\n%s", code, said)
+	}
+}
+
+// A run whose folder is deleted ends, and nobody is told to resume it.
+func TestARunWhoseFolderIsDeleted(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	run := p.start(endless()...)
+	run.waitForStep(2)
+	if err := os.Rename(filepath.Join(p.dir, "runs"), filepath.Join(p.dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if code := run.end(nil); code != 1 || !strings.Contains(run.stderr.String(), "deleted or moved") || strings.Contains(run.stderr.String(), "resume with") {
+		t.Errorf("exit %d\n%s", code, run.stderr.String())
 	}
 }

@@ -56,6 +56,9 @@ const sampleTokens = 96
 // summary says how a run ended, where its checkpoint lies and what to type next: again.
 func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome, again string) {
 	_ = s.Close() // what could not be shown cannot be complained about either
+	if there, err := launch.Exists(o.fs, run.Dir); err == nil && !there {
+		return // the error says that the folder has gone
+	}
 	if outcome.Checkpoint < 0 {
 		s.note("no checkpoint was written: %s", begun(max(outcome.Step, run.Start.Journal.Last())))
 	} else {
