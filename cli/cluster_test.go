@@ -213,7 +213,7 @@ func TestACoordinatorWaitsForItsServer(t *testing.T) {
 	p := trained(t, 1)
 	coordinator := p.start("coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/big", "--http", freePort(t), "--nats", "nats://"+freePort(t))
 	for {
-		if claimed, err := os.ReadDir(filepath.Join(p.dir, "runs", "big", "generations")); err == nil && len(claimed) > 0 {
+		if _, err := os.Stat(filepath.Join(p.dir, "runs", "big", "logs", "coordinator.jsonl")); err == nil {
 			break // it is about to connect
 		}
 		select {

@@ -25,7 +25,7 @@ const (
 	maxCredsBytes = 256 << 10
 )
 
-// KeyError is an error of what lets a process in: the file or the address.
+// KeyError is an error of what lets a process in, a file, an address or a user, or of the address at which it is to answer.
 type KeyError struct{ error }
 
 // Unwrap returns the error itself.
