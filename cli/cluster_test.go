@@ -121,6 +121,21 @@ func TestARunOnAServerOfSomebodyElse(t *testing.T) {
 	if r := p.run("", observed("status")...); r.code != 1 || !strings.Contains(r.stderr, "no coordinator answers") {
 		t.Errorf("status without a run: exit %d\n%s", r.code, r.stderr)
 	}
+	p.write("wrong.txt", "user: worker-1\npassword: wrong\n")
+	for _, c := range []struct {
+		args []string
+		user string
+		want string
+	}{
+		{[]string{"worker", "--run", "demo", "--id", "worker-1"}, "wrong", "Authorization"},
+		{[]string{"worker", "--run", "demo", "--id", "worker-2"}, "worker-1", `"worker-2"`},
+		{[]string{"coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/denied"}, "worker-1", "credentials"},
+		{[]string{"coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/denied"}, "workers", "no coordinator's"},
+	} {
+		if r := p.run("", append(c.args, reach(c.user)...)...); r.code != 2 || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%v as %s: exit %d\n%s", c.args, c.user, r.code, r.stderr)
+		}
+	}
 	probes := [2]string{freePort(t), freePort(t)}
 	waiting := p.start(append([]string{"worker", "--id", "worker-1", "--when-done", "wait", "--http", probes[0]}, reach("worker-1")...)...)
 	probe(t, probes[0], "/healthz", 200)

@@ -142,10 +142,11 @@ func workWhileInput(ctx context.Context, options launch.WorkerOptions) error {
 func workEnded(err error) error {
 	var stopped pipeline.ErrStopped
 	var key launch.KeyError
+	var refused pipeline.ErrRefused
 	switch {
 	case errors.As(err, &stopped):
 		return exitError{launch.ExitStopped, nil}
-	case errors.As(err, &key):
+	case errors.As(err, &key), errors.As(err, &refused):
 		return badInput(err)
 	case err != nil:
 		return exitError{exitFailed, err}

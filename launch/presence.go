@@ -35,7 +35,10 @@ func (r *Run) open(n *node) error {
 	}
 	if _, err := bus.Subscribe(wire.Runs, func(m transport.Message) {
 		_ = m.Respond([]byte(run)) // who asked asks again, or has gone
-	}); err != nil {
+	}); errors.Is(err, transport.ErrDenied) {
+		return fmt.Errorf("coordinating the run %s: %w: these credentials are no coordinator's: give those of a user that may subscribe to %s and andrea.%s.>",
+			run, err, wire.Runs, run)
+	} else if err != nil {
 		return err
 	}
 	if _, err := telemetry.KeepHistory(bus, run); err != nil {
