@@ -3,12 +3,17 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"andrea/launch"
+	"andrea/pipeline"
 )
 
 // daemons is how the daemons of a cluster are started. To link them takes long, and they
@@ -129,5 +134,23 @@ func TestAStartThatFailsClaimsNothing(t *testing.T) {
 	claimed, err := os.ReadDir(filepath.Join(p.dir, "runs", "demo", "generations"))
 	if err != nil || len(claimed) != 1 {
 		t.Errorf("%d generations, %v", len(claimed), err)
+	}
+}
+
+// A worker's exit code says whether to mend what it was given, or to look at what failed.
+func TestExitCodeOfAWorker(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{pipeline.ErrRefused{Reason: "it speaks protocol 1"}, exitBadInput},
+		{launch.KeyError{}, exitBadInput},
+		{pipeline.ErrStopped{Reason: "SIGTERM"}, launch.ExitStopped},
+		{errors.New("the device failed"), exitFailed},
+	} {
+		var got exitError
+		if err := workEnded(fmt.Errorf("working: %w", c.err)); !errors.As(err, &got) || got.code != c.want {
+			t.Errorf("%T: %v, want %d", c.err, err, c.want)
+		}
 	}
 }

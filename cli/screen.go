@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,7 +54,8 @@ func (s *screen) prepared(r prepare.Result) {
 // sampleTokens is the length of the text that a finished run shows.
 const sampleTokens = 96
 
-// summary says how a run ended, where its checkpoint lies and what to type next: again.
+// summary says how a run ended, where its checkpoint lies and, unless nothing is left to train here, what to
+// type next: again.
 func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome, again string) {
 	_ = s.Close() // what could not be shown cannot be complained about either
 	if there, err := launch.Exists(o.fs, run.Dir); err == nil && !there {
@@ -67,7 +69,14 @@ func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome, a
 	if outcome.Complete {
 		s.sample(o, run, outcome.Checkpoint)
 	}
-	s.note("resume with %s", again)
+	if goesOn(outcome) {
+		s.note("resume with %s", again)
+	}
+}
+
+// goesOn reports that there is something left to train, and not by another coordinator.
+func goesOn(outcome pipeline.Outcome) bool {
+	return !outcome.Complete && !errors.As(outcome.Err, new(launch.SupersededError))
 }
 
 // begun says what there is of a run without a checkpoint whose newest recorded step is last.
