@@ -25,7 +25,7 @@ type outside struct {
 	stdout    io.Writer
 	stderr    io.Writer
 	bus       func(transport.Bus) transport.Bus // wraps connections; nil: as they are
-	signals   chan os.Signal                    // SIGINT and SIGTERM
+	signals   chan os.Signal                    // SIGINT, SIGTERM and SIGHUP
 	self      []string                          // starts this program
 }
 
@@ -34,6 +34,7 @@ const (
 	exitDone       = 0
 	exitFailed     = 1
 	exitBadInput   = 2   // usage, job, dataset or checkpoint
+	exitHangup     = 129 // SIGHUP
 	exitInterrupt  = 130 // SIGINT
 	exitTerminated = 143 // SIGTERM
 )
@@ -71,6 +72,8 @@ func version() string {
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, o outside, args []string) int {
+	out := &output{to: o.stdout, messages: o.stderr}
+	o.stdout = out
 	root := rootCommand(o)
 	began := false // flags and arguments were understood
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
@@ -81,15 +84,15 @@ func execute(ctx context.Context, o outside, args []string) int {
 	var coded exitError
 	switch {
 	case err == nil:
-		return exitDone
+		return out.end()
 	case errors.As(err, &coded):
-	case began:
+	case began, !out.whole():
 		coded = exitError{exitFailed, err}
 	default:
 		coded = exitError{exitBadInput, err} // unknown commands and flags
 	}
 	if coded.err != nil {
-		fmt.Fprintln(o.stderr, "andrea:", coded.err)
+		fmt.Fprintln(o.stderr, "andrea:", visible(coded.err.Error()))
 	}
 	return coded.code
 }

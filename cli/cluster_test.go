@@ -124,6 +124,21 @@ func TestARunOnAServerOfSomebodyElse(t *testing.T) {
 	if r := p.run("", observed("status", "--run", "wrong")...); r.code != 1 || !strings.Contains(r.stderr, "no coordinator of that name answers at "+url) {
 		t.Errorf("status of a run that is not there: exit %d\n%s", r.code, r.stderr)
 	}
+	p.write("wrong.txt", "user: worker-1\npassword: wrong\n")
+	for _, c := range []struct {
+		args []string
+		user string
+		want string
+	}{
+		{[]string{"worker", "--run", "demo", "--id", "worker-1"}, "wrong", "Authorization"},
+		{[]string{"worker", "--run", "demo", "--id", "worker-2"}, "worker-1", `"worker-2"`},
+		{[]string{"coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/denied"}, "worker-1", "credentials"},
+		{[]string{"coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/denied"}, "workers", "no coordinator's"},
+	} {
+		if r := p.run("", append(c.args, reach(c.user)...)...); r.code != 2 || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%v as %s: exit %d\n%s", c.args, c.user, r.code, r.stderr)
+		}
+	}
 	probes := [2]string{freePort(t), freePort(t)}
 	waiting := p.start(append([]string{"worker", "--id", "worker-1", "--when-done", "wait", "--http", probes[0]}, reach("worker-1")...)...)
 	probe(t, probes[0], "/healthz", 200)
@@ -219,7 +234,7 @@ func TestACoordinatorWaitsForItsServer(t *testing.T) {
 	p := trained(t, 1)
 	coordinator := p.start("coordinator", "--job", "runs/demo/job.yaml", "--run", "runs/big", "--http", freePort(t), "--nats", "nats://"+freePort(t))
 	for {
-		if claimed, err := os.ReadDir(filepath.Join(p.dir, "runs", "big", "generations")); err == nil && len(claimed) > 0 {
+		if _, err := os.Stat(filepath.Join(p.dir, "runs", "big", "logs", "coordinator.jsonl")); err == nil {
 			break // it is about to connect
 		}
 		select {

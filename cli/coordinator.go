@@ -13,8 +13,9 @@ import (
 func coordinatorCommand(o outside) *cobra.Command {
 	var f coordinatorFlags
 	c := &cobra.Command{
-		Use:   "coordinator",
-		Short: "Coordinate a run whose workers are other processes",
+		Use:     "coordinator",
+		Version: version(),
+		Short:   "Coordinate a run whose workers are other processes",
 		Long: `Coordinate a run whose workers are other processes.
 
 The coordinator reads the dataset, keeps journal and checkpoints in the run's folder,
@@ -68,6 +69,7 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	if f.nats.remote.URL == "" && (f.nats.given() || f.nats.remote.CA != "") {
 		return badInput(errors.New("coordinating a run: --creds and --ca are for a server that somebody else runs: name it with --nats"))
 	}
+	o.goOnWithout()
 	show := newScreen(o, f.train.json)
 	defer show.close()
 	guard := newGuard(ctx, o)
@@ -87,15 +89,35 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	if err != nil {
 		return inputOrDisk(fmt.Errorf("looking for the run %s: %w", f.train.run, err))
 	}
-	open, train, again := f.create, trainRun, resumeLine(f.train.run, "")
+	open, train, again := f.create, trainRun, f.again("")
 	if exists {
-		open, train, again = f.open, goOn, resumeLine(f.train.run, f.train.data)
+		open, train, again = f.open, goOn, f.again(f.train.data)
 	}
 	run, err := open(o, environment)
 	if err != nil {
 		return guard.explain(inputOrDisk(err))
 	}
 	return train(o, run, guard, show, again)
+}
+
+// again is the command that goes on with the run, whose dataset lies at data; empty: where its job says. Workers
+// on somebody else's server wait for the coordinator there.
+func (f coordinatorFlags) again(data string) string {
+	if f.nats.remote.URL == "" {
+		return resumeLine(f.train.run, data)
+	}
+	line := commandName() + " coordinator --run " + f.train.run
+	for _, given := range []struct{ flag, value string }{
+		{"--data", data}, {"--nats", f.nats.remote.URL}, {"--creds", f.nats.remote.Creds}, {"--ca", f.nats.remote.CA}, {"--http", f.http},
+	} {
+		if given.value != "" {
+			line += " " + given.flag + " " + given.value
+		}
+	}
+	if f.nats.remote.Plaintext {
+		line += " --plaintext-network"
+	}
+	return fmt.Sprintf("%s --workers %d", line, f.workers)
 }
 
 // open opens a run that exists. A job that is given must be the run's own.

@@ -3,11 +3,17 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"andrea/launch"
+	"andrea/pipeline"
 )
 
 // daemons is how the daemons of a cluster are started. To link them takes long, and they
@@ -83,12 +89,22 @@ func TestDaemonsRefuseBadInput(t *testing.T) {
 	p.text()
 	data := p.prepared()
 	p.write("no.json", "name: job")
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--listen", "0.0.0.0:4222"}, "loopback"},
 		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--listen", "4222"}, "host:port"},
+		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--listen", busy.Addr().String()}, "--listen"},
+		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--http", busy.Addr().String()}, "--http"},
+		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--http", "nonsense"}, "--http"},
+		{[]string{"coordinator", "--data", data, "--run", "runs/big", "--keys", "nowhere"}, "nowhere"},
+		{[]string{"worker", "--nats", "nats://127.0.0.1:1", "--http", "nonsense"}, "--http"},
 		{[]string{"worker", "--creds", "no.json"}, "worker.json"},
 		{[]string{"worker", "--creds", "nowhere"}, "nowhere"},
 		{[]string{"worker"}, "--creds"},
@@ -100,5 +116,41 @@ func TestDaemonsRefuseBadInput(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "runs")); err == nil {
 		t.Error("a run was created")
+	}
+}
+
+// A coordinator of a run that exists claims no generation when it cannot be reached.
+func TestAStartThatFailsClaimsNothing(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	if r := p.run("accumulate:37", tiny...); r.code != 143 {
+		t.Fatalf("exit %d\n%s", r.code, r.stderr)
+	}
+	for _, args := range [][]string{{"--http", "nonsense"}, {"--listen", "0.0.0.0:0"}, {"--tls-cert", "nowhere"}, {"--keys", "nowhere"}, {"--nats", "nats://127.0.0.1:1", "--creds", "nowhere"}} {
+		if r := p.run("", append([]string{"coordinator", "--run", "runs/demo"}, args...)...); r.code != 2 {
+			t.Errorf("%v: exit %d\n%s", args, r.code, r.stderr)
+		}
+	}
+	claimed, err := os.ReadDir(filepath.Join(p.dir, "runs", "demo", "generations"))
+	if err != nil || len(claimed) != 1 {
+		t.Errorf("%d generations, %v", len(claimed), err)
+	}
+}
+
+// A worker's exit code says whether to mend what it was given, or to look at what failed.
+func TestExitCodeOfAWorker(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{pipeline.ErrRefused{Reason: "it speaks protocol 1"}, exitBadInput},
+		{launch.KeyError{}, exitBadInput},
+		{pipeline.ErrStopped{Reason: "SIGTERM"}, launch.ExitStopped},
+		{errors.New("the device failed"), exitFailed},
+	} {
+		var got exitError
+		if err := workEnded(fmt.Errorf("working: %w", c.err)); !errors.As(err, &got) || got.code != c.want {
+			t.Errorf("%T: %v, want %d", c.err, err, c.want)
+		}
 	}
 }

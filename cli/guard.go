@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -105,15 +106,34 @@ func (g *guard) explain(err error) error {
 }
 
 func reason(s os.Signal) string {
-	if s == syscall.SIGTERM {
+	switch s {
+	case syscall.SIGTERM:
 		return "SIGTERM"
+	case syscall.SIGHUP:
+		return "SIGHUP"
 	}
 	return "SIGINT"
 }
 
 func exitCode(s os.Signal) int {
-	if s == syscall.SIGTERM {
+	switch s {
+	case syscall.SIGTERM:
 		return exitTerminated
+	case syscall.SIGHUP:
+		return exitHangup
 	}
 	return exitInterrupt
 }
+
+// listen has the signals sent that end a command in order. SIGHUP, of a terminal that was closed, stays
+// ignored where it was when the program started: by nohup.
+func listen(signals chan<- os.Signal) {
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+}
+
+// outlivePipes makes a write to a pipe that nobody reads any more an error. It would end the
+// program, as it should where output is all that a command is for.
+func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

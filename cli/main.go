@@ -6,8 +6,6 @@ package cli
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"andrea/launch"
 	"andrea/vfs"
@@ -31,6 +29,6 @@ func Main(arguments ...string) int {
 		signals: make(chan os.Signal, 2),
 		self:    []string{self},
 	}
-	signal.Notify(o.signals, os.Interrupt, syscall.SIGTERM)
+	listen(o.signals)
 	return execute(context.Background(), o, append(arguments, os.Args[1:]...))
 }

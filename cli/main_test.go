@@ -65,7 +65,7 @@ func faulty(fault string, args []string) int {
 		fs: vfs.OS, engine: engine, engineErr: err, stdout: os.Stdout, stderr: os.Stderr,
 		signals: make(chan os.Signal, 2), self: []string{self},
 	}
-	signal.Notify(o.signals, os.Interrupt, syscall.SIGTERM)
+	listen(o.signals)
 	switch event {
 	case "accumulate":
 		o.engine.Open = terminateInAccumulate(engine.Open, n)

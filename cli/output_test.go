@@ -18,10 +18,41 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	run := p.dir + "/runs/demo"
 	for _, args := range [][]string{
 		{"status", run}, {"status", run, "--json"}, {"logs", run}, {"logs", "-f", run}, {"train", "--print-job"},
-		{"checkpoints", "list", run}, {"model", "describe", "12m"},
+		{"checkpoints", "list", run}, {"model", "describe", "12m"}, {"train", "--help"}, {"--version"},
 	} {
 		if r := p.here(outside{stdout: fullDevice{}}, args...); r.code != 1 || !strings.Contains(r.stderr, "no space left") {
 			t.Errorf("%v: exit %d\n%s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// Training goes on without its output: the run is complete, and one message says what was lost.
+func TestTrainingWithoutOutput(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	r := p.here(outside{stdout: fullDevice{}}, p.trainHere(p.prepared(), "run")...)
+	if r.code != 1 || strings.Count(r.stderr, "no space left") != 1 || !strings.Contains(r.stderr, "sample") {
+		t.Errorf("exit %d\n%s", r.code, r.stderr)
+	}
+}
+
+// What arguments hold does not reach a terminal as orders.
+func TestMessagesAreVisible(t *testing.T) {
+	p := newPlace(t)
+	if r := p.here(outside{}, "status", "a\x1b[31m\u009b\u202e\xffü"); r.code != 2 || !strings.Contains(r.stderr, `a\x1b[31m\u009b\u202e\xffü`) {
+		t.Errorf("exit %d\n%s", r.code, r.stderr)
+	}
+	if got := visible("one\n\ttwo \\ \"three\"\a"); got != "one\n\ttwo \\ \"three\"\\a" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A daemon says its version, as the program does.
+func TestVersionOfADaemon(t *testing.T) {
+	p := newPlace(t)
+	for _, daemon := range []string{"coordinator", "worker"} {
+		if r := p.here(outside{}, daemon, "--version"); r.code != 0 || !strings.Contains(r.stdout, version()) {
+			t.Errorf("%s: exit %d\n%s%s", daemon, r.code, r.stdout, r.stderr)
 		}
 	}
 }

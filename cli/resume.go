@@ -86,6 +86,7 @@ func resume(ctx context.Context, o outside, name string, f resumeFlags) error {
 	if err != nil {
 		return err
 	}
+	o.goOnWithout()
 	show := newScreen(o, f.json)
 	defer show.close()
 	guard := newGuard(ctx, o)

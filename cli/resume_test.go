@@ -19,7 +19,7 @@ func TestResumeOfARunWhoseDatasetMoved(t *testing.T) {
 	if err := os.Rename(data, now); err != nil {
 		t.Fatal(err)
 	}
-	if r := p.here(outside{}, "resume", run, "--data", now); r.code != 0 || !strings.Contains(r.stderr, "resume "+run+" --data "+now+"\n") {
+	if r := p.here(stopping(t, 30), "resume", run, "--data", now); r.code != 143 || !strings.Contains(r.stderr, "resume "+run+" --data "+now+"\n") {
 		t.Errorf("exit %d\n%s", r.code, r.stderr)
 	}
 }

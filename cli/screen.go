@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ type screen struct{ *progress.Display }
 
 // newScreen looks at what standard output is.
 func newScreen(o outside, json bool) *screen {
-	file, isFile := o.stdout.(*os.File)
+	file, isFile := o.file()
 	terminal := isFile && term.IsTerminal(int(file.Fd()))
 	mode, color := progress.ChooseMode(json, terminal, os.Getenv("TERM"), os.Getenv("NO_COLOR"))
 	width := func() int {
@@ -53,9 +54,13 @@ func (s *screen) prepared(r prepare.Result) {
 // sampleTokens is the length of the text that a finished run shows.
 const sampleTokens = 96
 
-// summary says how a run ended, where its checkpoint lies and what to type next: again.
+// summary says how a run ended, where its checkpoint lies and, unless nothing is left to train here, what to
+// type next: again.
 func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome, again string) {
 	_ = s.Close() // what could not be shown cannot be complained about either
+	if there, err := launch.Exists(o.fs, run.Dir); err == nil && !there {
+		return // the error says that the folder has gone
+	}
 	if outcome.Checkpoint < 0 {
 		s.note("no checkpoint was written: %s", begun(max(outcome.Step, run.Start.Journal.Last())))
 	} else {
@@ -64,7 +69,14 @@ func (s *screen) summary(o outside, run *launch.Run, outcome pipeline.Outcome, a
 	if outcome.Complete {
 		s.sample(o, run, outcome.Checkpoint)
 	}
-	s.note("resume with %s", again)
+	if goesOn(outcome) {
+		s.note("resume with %s", again)
+	}
+}
+
+// goesOn reports that there is something left to train, and not by another coordinator.
+func goesOn(outcome pipeline.Outcome) bool {
+	return !outcome.Complete && !errors.As(outcome.Err, new(launch.SupersededError))
 }
 
 // begun says what there is of a run without a checkpoint whose newest recorded step is last.

@@ -155,6 +155,7 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	if err := f.checkRun(o.fs); err != nil {
 		return badInput(err)
 	}
+	o.goOnWithout()
 	show := newScreen(o, f.json)
 	defer show.close()
 	guard := newGuard(ctx, o)

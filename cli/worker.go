@@ -18,8 +18,9 @@ import (
 func workerCommand(o outside) *cobra.Command {
 	var f workerFlags
 	c := &cobra.Command{
-		Use:   "worker",
-		Short: "Take part in a run as a worker",
+		Use:     "worker",
+		Version: version(),
+		Short:   "Take part in a run as a worker",
 		Long: `Take part in a run as a worker.
 
 The coordinator of the run has written the address of its server and a key for all its
@@ -100,6 +101,7 @@ func work(ctx context.Context, o outside, f workerFlags) error {
 		return err
 	}
 	defer frugal()()
+	outlivePipes() // its log is not worth its part in a run
 	options := launch.WorkerOptions{
 		FS: o.fs, Engine: o.engine, NATS: f.nats.remote, Run: f.run, Name: id, Wait: f.whenDone == doneWait, HTTP: f.http, Log: o.stderr,
 	}
@@ -140,10 +142,11 @@ func workWhileInput(ctx context.Context, options launch.WorkerOptions) error {
 func workEnded(err error) error {
 	var stopped pipeline.ErrStopped
 	var key launch.KeyError
+	var refused pipeline.ErrRefused
 	switch {
 	case errors.As(err, &stopped):
 		return exitError{launch.ExitStopped, nil}
-	case errors.As(err, &key):
+	case errors.As(err, &key), errors.As(err, &refused):
 		return badInput(err)
 	case err != nil:
 		return exitError{exitFailed, err}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestGenerationsRise(t *testing.T) {
 	if got := claim("runs/c", 7); got != 42 {
 		t.Errorf("after generation 41 comes %d", got)
 	}
-	if err := checkNewest(fsys, "runs/a", 1_800_000_002); err == nil || !strings.Contains(err.Error(), "1800000200") {
+	if err := checkNewest(fsys, "runs/a", 1_800_000_002); !errors.As(err, new(SupersededError)) || !strings.Contains(err.Error(), "1800000200") {
 		t.Errorf("a coordinator that was replaced: %v", err)
 	}
 	if err := checkNewest(fsys, "runs/a", 1_800_000_200); err != nil {

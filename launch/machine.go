@@ -2,10 +2,12 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"andrea/cpuengine"
 	"andrea/cudaengine"
+	"andrea/pipeline/transport"
 	"andrea/pipeline/transport/natsbus"
 	"andrea/vfs"
 )
@@ -75,5 +77,8 @@ func (r Remote) Reach(ctx context.Context, fsys vfs.FS) (url string, runs []stri
 	}
 	access.Name = name
 	runs, err = FindRuns(ctx, access)
+	if errors.Is(err, transport.ErrDenied) {
+		return access.URL, nil, nil // a user of another name than this one; the server has answered
+	}
 	return access.URL, runs, err
 }

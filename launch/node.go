@@ -2,13 +2,10 @@ package launch
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -88,24 +85,25 @@ type node struct {
 	coordinator process
 	worker      process      // empty when the workers are other processes
 	probes      func() error // stops answering them
+	generation  uint64       // that the run's coordinator has claimed; 0: none yet
 }
 
 // workerHere reports that the run's worker is in this process.
 func (r *Run) workerHere() bool { return !r.env.Crew.Elsewhere && len(r.env.Crew.Command) == 0 }
 
 // startNode connects the sides that are here to the embedded server, which it starts, or to
-// somebody else's. generation is the one that the run's coordinator has claimed.
-func (r *Run) startNode(generation uint64) (*node, error) {
+// somebody else's, and claims a generation.
+func (r *Run) startNode() (*node, error) {
 	n := &node{}
-	if err := r.fillNode(n, generation); err != nil {
+	if err := r.fillNode(n); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
 }
 
 // fillNode starts one part of the node after the other; after an error those are left
-// that were started.
-func (r *Run) fillNode(n *node, generation uint64) (err error) {
+// that were started. A generation is claimed last: a start that could not reach its server has changed nothing.
+func (r *Run) fillNode(n *node) (err error) {
 	if err := r.openLog(roleCoordinator, &n.coordinator); err != nil {
 		return err
 	}
@@ -122,7 +120,10 @@ func (r *Run) fillNode(n *node, generation uint64) (err error) {
 	if err := r.connect(n, roleCoordinator, &n.coordinator); err != nil {
 		return err
 	}
-	if err := r.open(n, generation); err != nil || n.worker.log == nil {
+	if n.generation, err = claimGeneration(r.env.FS, r.Dir, r.jobSum, time.Now()); err != nil {
+		return err
+	}
+	if err := r.open(n); err != nil || n.worker.log == nil {
 		return err
 	}
 	return r.connect(n, string(localWorker), &n.worker)
@@ -219,71 +220,6 @@ func (r *Run) namedWorkers() (ids []pipeline.WorkerID) {
 // childName is the name of a worker that is a child process.
 func childName(i int) pipeline.WorkerID {
 	return pipeline.WorkerID(fmt.Sprintf("%s-%d", roleWorker, i+1))
-}
-
-// readCertificate is the certificate that the embedded server shows; nil when it has none.
-func readCertificate(env Environment) (*tls.Certificate, error) {
-	if env.TLSCert == "" && env.TLSKey == "" {
-		return nil, nil
-	}
-	fail := func(err error) (*tls.Certificate, error) {
-		return nil, fmt.Errorf("reading the server's certificate: %w: give PEM files with --tls-cert and --tls-key", err)
-	}
-	cert, err := vfs.ReadFile(env.FS, env.TLSCert, maxCABytes)
-	if err != nil {
-		return fail(err)
-	}
-	key, err := vfs.ReadFile(env.FS, env.TLSKey, maxCABytes)
-	if err != nil {
-		return fail(err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return fail(err)
-	}
-	return &pair, nil
-}
-
-// checkReach refuses what the server could not be reached by, before anything is written.
-func checkReach(env Environment) error {
-	host, _, err := listenAt(env.Listen)
-	if err != nil {
-		return err
-	}
-	certificate, err := readCertificate(env)
-	if err != nil {
-		return err
-	}
-	if ip := net.ParseIP(host); ip != nil && !ip.IsLoopback() && certificate == nil {
-		return fmt.Errorf("listening at %q: it is no loopback address, and there is no TLS: give a certificate with "+
-			"--tls-cert and --tls-key, or listen at 127.0.0.1 and forward the port", env.Listen)
-	}
-	if env.NATS.URL == "" {
-		return nil
-	}
-	if env.Listen != "" || certificate != nil || env.Keys != "" {
-		return errors.New("a run on somebody else's server has none of its own: leave out --listen, --tls-cert, --tls-key and --keys, or --nats")
-	}
-	_, err = env.NATS.coordinator(env.FS)
-	return err
-}
-
-// listenAt takes a listening address apart; zero values mean anywhere on loopback.
-func listenAt(address string) (host string, port int, err error) {
-	if address == "" {
-		return "", 0, nil
-	}
-	host, portText, err := net.SplitHostPort(address)
-	if err == nil {
-		port, err = strconv.Atoi(portText)
-	}
-	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("listening at %q: it is no host:port such as 127.0.0.1:4222", address)
-	}
-	if host != "localhost" && net.ParseIP(host) == nil {
-		return "", 0, fmt.Errorf("listening at %q: its host is no IP address: listen at 127.0.0.1, or with TLS at 0.0.0.0", address)
-	}
-	return host, port, nil
 }
 
 // connect opens the connections of a side in this process. Somebody else's server is waited for, as

@@ -22,12 +22,12 @@ const askTime = 2 * time.Second
 // open makes the coordinator's presence known on the bus, before it coordinates: it answers which
 // run this is, what its processes have logged, and probes. Another coordinator of the run that
 // is not older is an error.
-func (r *Run) open(n *node, generation uint64) error {
+func (r *Run) open(n *node) error {
 	run, bus := r.Plan.Spec.Name, n.coordinator.control
 	if n.server == nil { // an embedded one is this coordinator's alone
 		claimed, err := claimedGenerations(r.env.FS, r.Dir)
 		if err == nil {
-			err = checkAlone(bus, run, generation, claimed, n.log)
+			err = checkAlone(bus, run, n.generation, claimed, n.log)
 		}
 		if err != nil {
 			return err
@@ -35,7 +35,10 @@ func (r *Run) open(n *node, generation uint64) error {
 	}
 	if _, err := bus.Subscribe(wire.Runs, func(m transport.Message) {
 		_ = m.Respond([]byte(run)) // who asked asks again, or has gone
-	}); err != nil {
+	}); errors.Is(err, transport.ErrDenied) {
+		return fmt.Errorf("coordinating the run %s: %w: these credentials are no coordinator's: give those of a user that may subscribe to %s and andrea.%s.>",
+			run, err, wire.Runs, run)
+	} else if err != nil {
 		return err
 	}
 	if _, err := telemetry.KeepHistory(bus, run); err != nil {
@@ -45,12 +48,14 @@ func (r *Run) open(n *node, generation uint64) error {
 		_, err := runner.AskStatus(ctx, bus, run)
 		return err
 	}
-	stop, err := listenProbes(r.env.HTTP, probes{started: answers, ready: answers, metrics: func(ctx context.Context) (string, error) {
-		report, err := runner.AskStatus(ctx, bus, run)
-		return metricsOf(report), err
-	}})
-	n.probes = stop
-	return err
+	if r.probesAt != nil {
+		n.probes = serveProbes(r.probesAt, probes{started: answers, ready: answers, metrics: func(ctx context.Context) (string, error) {
+			report, err := runner.AskStatus(ctx, bus, run)
+			return metricsOf(report), err
+		}})
+		r.probesAt = nil
+	}
+	return nil
 }
 
 // checkAlone fails when a coordinator of the run's name answers that is not an older one of this folder:

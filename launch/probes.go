@@ -27,10 +27,24 @@ func listenProbes(address string, p probes) (stop func() error, err error) {
 	if address == "" {
 		return func() error { return nil }, nil
 	}
+	listener, err := listenForProbes(address)
+	if err != nil {
+		return nil, err
+	}
+	return serveProbes(listener, p), nil
+}
+
+// listenForProbes takes an address; the error names it.
+func listenForProbes(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("answering probes at %s: %w: give another address with --http", address, err)
+		return nil, KeyError{fmt.Errorf("answering probes at %s: %w: give another address with --http", address, err)}
 	}
+	return listener, nil
+}
+
+// serveProbes answers until the function that it returns is called, which closes the listener.
+func serveProbes(listener net.Listener, p probes) (stop func() error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", answerProbe(func(context.Context) error { return nil }))
 	mux.HandleFunc("GET /startupz", answerProbe(p.started))
@@ -47,7 +61,7 @@ func listenProbes(address string, p probes) (stop func() error, err error) {
 			err = errors.Join(err, ended)
 		}
 		return err
-	}, nil
+	}
 }
 
 // answerProbe answers 200 when check finds nothing wrong, else 503 with the reason.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"andrea/pipeline"
+	"andrea/pipeline/transport"
 	"andrea/pipeline/transport/natsbus"
 	"andrea/vfs"
 )
@@ -25,11 +26,19 @@ const (
 	maxCredsBytes = 256 << 10
 )
 
-// KeyError is an error of what lets a process in: the file or the address.
+// KeyError is an error of what lets a process in, a file, an address or a user, or of the address at which it is to answer.
 type KeyError struct{ error }
 
 // Unwrap returns the error itself.
 func (e KeyError) Unwrap() error { return e.error }
+
+// keyError makes a KeyError of one that says that the server does not let this process do its part.
+func keyError(err error) error {
+	if errors.Is(err, natsbus.ErrRefused) || errors.Is(err, transport.ErrDenied) {
+		return KeyError{err}
+	}
+	return err
+}
 
 // options reads the files. name is the process's on a server of somebody else; of a run's own
 // server pick chooses the credential. run is empty where the files do not name it. Errors

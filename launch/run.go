@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 
 	"andrea/checkpoints"
@@ -25,6 +26,7 @@ type Run struct {
 	journal  *runner.Journal
 	store    *dirstore.Store
 	restored *dirstore.Reader // nil: training begins at step 0
+	probesAt net.Listener     // taken, and not answered at yet; nil: there are no probes, or the node has it
 	change   string           // what is said of a change of the engine class; empty: there is none
 }
 
@@ -47,6 +49,9 @@ func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
 // Open opens a run to go on with it, from its newest intact checkpoint. dataPath
 // says where its dataset lies now; empty: where it lay.
 func Open(env Environment, dir, dataPath string) (*Run, error) {
+	if err := checkReach(env); err != nil {
+		return nil, err
+	}
 	spec, err := readJob(env.FS, dir)
 	if err != nil {
 		return nil, err
@@ -68,7 +73,16 @@ func Open(env Environment, dir, dataPath string) (*Run, error) {
 // data.
 func open(env Environment, dir string, p *pipeline.Plan, data *Data, create func() error) (*Run, error) {
 	r := &Run{Dir: dir, Plan: p, env: env, data: data}
-	err := r.enter()
+	exists, err := Exists(env.FS, dir)
+	if err == nil && !exists {
+		err = r.reach() // before anything is made
+	}
+	if err == nil {
+		err = r.enter()
+	}
+	if err == nil && exists {
+		err = r.reach() // who trains the run has its addresses, and the lock names that one
+	}
 	if err == nil {
 		err = create()
 	}
@@ -176,6 +190,9 @@ func (r *Run) Close() error {
 		errs = append(errs, r.journal.Close())
 	}
 	errs = append(errs, r.data.Close())
+	if r.probesAt != nil {
+		errs = append(errs, r.probesAt.Close())
+	}
 	if r.lock != nil {
 		errs = append(errs, r.lock.Close()) // last: nothing of the run is touched any more
 	}

@@ -171,11 +171,17 @@ func claimGeneration(fsys vfs.FS, dir, jobSum string, now time.Time) (uint64, er
 	return next, nil
 }
 
-// checkNewest fails when a later coordinator of the run has claimed a generation.
+// SupersededError is why a coordinator ends that another one has taken the run from: the run goes on there.
+type SupersededError struct{ error }
+
+// Unwrap returns the error itself.
+func (e SupersededError) Unwrap() error { return e.error }
+
+// checkNewest fails with a SupersededError when a later coordinator of the run has claimed a generation.
 func checkNewest(fsys vfs.FS, dir string, generation uint64) error {
 	newest, path, err := newestGeneration(fsys, dir)
 	if err == nil && newest > generation {
-		err = fmt.Errorf("a later coordinator has taken the run over, see %s: this one, of generation %d, ends and writes nothing more", path, generation)
+		err = SupersededError{fmt.Errorf("a later coordinator has taken the run over, see %s: this one, of generation %d, ends and writes nothing more", path, generation)}
 	}
 	return err
 }

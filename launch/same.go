@@ -12,6 +12,9 @@ import (
 // data.path says where the dataset lies now. So what starts a coordinator again and again can give it the
 // same command each time.
 func OpenSame(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
+	if err := checkReach(env); err != nil {
+		return nil, err
+	}
 	stored, err := readJob(env.FS, dir)
 	if err != nil {
 		return nil, err

@@ -28,11 +28,7 @@ const patientTicks = 60
 // the workers where the environment's crew says. The error is about starting; how
 // training ended is the outcome.
 func (r *Run) Train() (outcome pipeline.Outcome, err error) {
-	generation, err := claimGeneration(r.env.FS, r.Dir, r.jobSum, time.Now())
-	if err != nil {
-		return outcome, err
-	}
-	n, err := r.startNode(generation)
+	n, err := r.startNode()
 	if err != nil {
 		return outcome, fmt.Errorf("starting the run %s: %w", r.Dir, err)
 	}
@@ -41,7 +37,7 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 			r.warn(err) // how training ended is known
 		}
 	}()
-	n.log.Info(watch.RunStarted, zap.Uint64("generation", generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
+	n.log.Info(watch.RunStarted, zap.Uint64("generation", n.generation), zap.Int64("step", r.Start.Step), zap.Int64("steps", r.Plan.Spec.Steps),
 		zap.String("address", n.url))
 	if r.change != "" {
 		n.log.Warn("the engine class changes: " + r.change)
@@ -53,7 +49,7 @@ func (r *Run) Train() (outcome pipeline.Outcome, err error) {
 	for _, d := range r.Damaged {
 		n.log.Warn("checkpoint passed over", zap.Int("step", d.Step), zap.Error(d.Reason))
 	}
-	outcome, err = r.trainOn(n, generation)
+	outcome, err = r.trainOn(n)
 	logEnd(n.log, outcome, errors.Join(err, outcome.Err))
 	return outcome, err
 }
@@ -70,7 +66,7 @@ func logEnd(log *zap.Logger, outcome pipeline.Outcome, failed error) {
 
 // trainOn runs the coordinator and its crew until the coordinator's loop has ended and
 // the workers have left.
-func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
+func (r *Run) trainOn(n *node) (pipeline.Outcome, error) {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	crew := newCrewEvents()
@@ -89,10 +85,10 @@ func (r *Run) trainOn(n *node, generation uint64) (pipeline.Outcome, error) {
 		start.Silence = patientTicks
 	}
 	outcome, err := runner.Coordinate(runner.CoordinatorOptions{
-		Generation: generation, Plan: r.Plan, Start: start, Journal: r.journal, Store: r.store, Restored: r.restored,
+		Generation: n.generation, Plan: r.Plan, Start: start, Journal: r.journal, Store: r.store, Restored: r.restored,
 		Tokens: r.data, Tokenizer: r.data.TokenizerFile, CreatedBy: r.env.Version,
 		Control: n.coordinator.control, Bulk: n.coordinator.bulk, Vectors: r.env.Engine.Vectors,
-		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, generation) },
+		Stop: r.env.Stop, Crew: crew.events, Superseded: func() error { return checkNewest(r.env.FS, r.Dir, n.generation) },
 		Notify: r.env.Notify, Linger: linger, Log: n.log,
 	})
 	crew.end() // before anybody is waited for who may want to tell something

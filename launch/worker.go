@@ -86,7 +86,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 			again, last.generation = true, 0 // the coordinator is still there
 		}
 		if !again || ctx.Err() != nil || o.leave().Err() != nil {
-			return err
+			return keyError(err)
 		}
 	}
 }

@@ -240,7 +240,7 @@ func (w *Worker) command(m Message) []WorkerEffect {
 func (w *Worker) turnedAway(by Membership, m Message) []WorkerEffect {
 	switch m := m.(type) {
 	case Refuse:
-		return w.leave(fmt.Errorf("joining the run: the coordinator refused: %s", m.Reason))
+		return w.leave(ErrRefused(m))
 	case Finish:
 		return w.finish(by, m)
 	case Wait:
@@ -263,6 +263,12 @@ type ErrStopped struct{ Reason string }
 
 // Error implements error.
 func (e ErrStopped) Error() string { return "the run ended early: " + e.Reason }
+
+// ErrRefused is why a worker was not let into a run: it is of another kind than the run's workers.
+type ErrRefused struct{ Reason string }
+
+// Error implements error.
+func (e ErrRefused) Error() string { return "joining the run: the coordinator refused: " + e.Reason }
 
 // ErrLeft is why a worker leaves a run that goes on without it.
 type ErrLeft struct{ Reason string }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"andrea/pipeline"
 	"andrea/vfs"
@@ -16,6 +17,7 @@ const maxJournalBytes = 4 << 30
 type Journal struct {
 	*pipeline.Journal
 	path string
+	fs   vfs.FS
 	file vfs.File
 }
 
@@ -80,7 +82,7 @@ func OpenJournal(fsys vfs.FS, path string) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal %s: %w", path, err)
 	}
-	return &Journal{Journal: j, path: path, file: file}, nil
+	return &Journal{Journal: j, path: path, fs: fsys, file: file}, nil
 }
 
 // readWhole reads the whole lines of a journal, which have so many bytes.
@@ -101,8 +103,8 @@ func (j *Journal) WriteIntent(i pipeline.Intent) error {
 	if err != nil {
 		return err
 	}
-	if err := j.write(line); err != nil {
-		return err
+	if _, err := j.file.Write(line); err != nil {
+		return fmt.Errorf("appending to %s: %w", j.path, err)
 	}
 	return j.Sync()
 }
@@ -113,19 +115,29 @@ func (j *Journal) WriteCommit(c pipeline.CommitRecord) error {
 	if err != nil {
 		return err
 	}
-	return j.write(line)
-}
-
-func (j *Journal) write(line []byte) error {
 	if _, err := j.file.Write(line); err != nil {
 		return fmt.Errorf("appending to %s: %w", j.path, err)
 	}
-	return nil
+	return j.checkThere()
 }
 
-// Sync makes what was appended durable.
+// Sync makes what was appended durable. It fails when the journal has no name any more: an open file
+// takes what is written, and nobody will read it.
 func (j *Journal) Sync() error {
 	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("appending to %s: %w", j.path, err)
+	}
+	return j.checkThere()
+}
+
+// checkThere fails when the journal was deleted or moved since it was opened. One that another
+// coordinator put in its place is that one's to tell of: see CoordinatorOptions.Superseded.
+func (j *Journal) checkThere() error {
+	switch _, err := j.fs.Stat(j.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("appending to %s: it was deleted or moved while the run trained: nothing more can be recorded: start a new run, "+
+			"or resume this one from where it lies now", j.path)
+	case err != nil:
 		return fmt.Errorf("appending to %s: %w", j.path, err)
 	}
 	return nil
@@ -133,7 +145,7 @@ func (j *Journal) Sync() error {
 
 // Close makes what was appended durable and closes the file.
 func (j *Journal) Close() error {
-	if err := errors.Join(j.Sync(), j.file.Close()); err != nil {
+	if err := errors.Join(j.file.Sync(), j.file.Close()); err != nil {
 		return fmt.Errorf("closing the journal: %w", err)
 	}
 	return nil

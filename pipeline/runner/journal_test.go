@@ -208,3 +208,38 @@ func TestADiskErrorInEveryOperationOfTheJournal(t *testing.T) {
 		}
 	}
 }
+
+// A journal that was deleted or moved takes no more records: nobody would read them.
+func TestAJournalThatHasGone(t *testing.T) {
+	for what, record := range map[string]func(*runner.Journal) error{
+		"intent": func(j *runner.Journal) error {
+			return j.WriteIntent(pipeline.Intent{Step: 2, Action: pipeline.ActionApply})
+		},
+		"commit": func(j *runner.Journal) error { return j.WriteCommit(pipeline.CommitRecord{Step: 1}) },
+		"sync":   (*runner.Journal).Sync,
+	} {
+		fsys := crashfs.New()
+		if err := runner.CreateJournal(fsys, lonely); err != nil {
+			t.Fatal(err)
+		}
+		j, err := runner.OpenJournal(fsys, lonely)
+		if err == nil {
+			err = j.WriteIntent(pipeline.Intent{Step: 1, Action: pipeline.ActionApply})
+		}
+		if err == nil && what == "intent" {
+			err = j.WriteCommit(pipeline.CommitRecord{Step: 1})
+		}
+		if err == nil {
+			err = fsys.Rename(lonely, "elsewhere")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := record(j); err == nil || !strings.Contains(err.Error(), "deleted or moved") {
+			t.Errorf("%s: got %v", what, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Errorf("%s: closing: %v", what, err)
+		}
+	}
+}

@@ -45,7 +45,8 @@ type ConnOptions struct {
 
 // Connect connects and returns once the server has let this process in; while nobody listens at the
 // address it tries again until ctx is done. The connection then lives until Close: when it is cut it is
-// made anew for ever, with its subscriptions. Errors: a refused credential or wrong options at once,
+// made anew for ever, with its subscriptions. Errors: a refused credential or wrong options at once, which
+// wrap ErrRefused, also transport.ErrDenied where the server knows the user, and not as Credential.Role;
 // else ctx's, with the last reason.
 func Connect(ctx context.Context, o ConnOptions) (transport.Bus, error) {
 	if o.Log == nil {
@@ -54,19 +55,19 @@ func Connect(ctx context.Context, o ConnOptions) (transport.Bus, error) {
 	b := &bus{bulk: o.Bulk, log: o.Log.With(zap.String("connection", o.Name)), closed: make(chan struct{})}
 	where, options, err := b.options(o)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
+		return nil, refusal{fmt.Errorf("connect to NATS: %w", err)}
 	}
 	told := time.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		if b.nc, err = nats.Connect(where, options...); err == nil {
-			return b.judged(where)
+			return b.judged(where, o.Credential.Role)
 		}
 		if errors.Is(err, nats.ErrAuthorization) {
-			return nil, fmt.Errorf("connect to NATS: at %s as role %q: %w: check that the key is of this run's %s, "+
-				"or that the server knows this user", where, o.Credential.Role, err, IdentityFile)
+			return nil, refusal{fmt.Errorf("connect to NATS: at %s as role %q: %w: check that the key is of this run's %s, "+
+				"or that the server knows this user", where, o.Credential.Role, err, IdentityFile)}
 		}
 		if distrusted(err) {
-			return nil, fmt.Errorf("connect to NATS: at %s: %w: check the address, and the certificate or its authority", where, err)
+			return nil, refusal{fmt.Errorf("connect to NATS: at %s: %w: check the address, and the certificate or its authority", where, err)}
 		}
 		if time.Since(told) >= tellEvery {
 			told = time.Now()
@@ -80,13 +81,23 @@ func Connect(ctx context.Context, o ConnOptions) (transport.Bus, error) {
 	}
 }
 
-// judged refuses a server that the pipeline's messages do not fit.
-func (b *bus) judged(where string) (transport.Bus, error) {
+// judged refuses a server that the pipeline's messages do not fit, or that does not let this role have
+// answers: it would wait for each in vain.
+func (b *bus) judged(where, role string) (transport.Bus, error) {
 	if limit := b.nc.MaxPayload(); limit < minPayload {
 		_ = b.Close() // nothing was sent
-		return nil, fmt.Errorf("connect to NATS: at %s: its max_payload is %d bytes: set it to %d (the default of NATS) or more", where, limit, minPayload)
+		return nil, refusal{fmt.Errorf("connect to NATS: at %s: its max_payload is %d bytes: set it to %d (the default of NATS) or more", where, limit, minPayload)}
 	}
-	return b, nil
+	answers, err := b.Subscribe(b.nc.NewInbox()+".*", func(transport.Message) {})
+	switch {
+	case errors.Is(err, transport.ErrDenied):
+		_ = b.Close()
+		return nil, refusal{fmt.Errorf("connect to NATS: at %s as role %q: %w: these credentials are of a user that may not have the answers to %q: "+
+			"give those of its user, and a worker the --id that its user's permissions name", where, role, err, role)}
+	case err == nil:
+		_ = answers.Unsubscribe() // fails when the connection is cut, and the subscription with it
+	}
+	return b, nil // a connection that is cut meanwhile comes back
 }
 
 // distrusted reports that a server answered whom its certificate does not vouch for, or that

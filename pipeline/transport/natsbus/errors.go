@@ -10,6 +10,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// ErrRefused is wrapped by errors of Connect that another attempt would have too: server, credentials and options
+// do not fit each other.
+var ErrRefused = errors.New("refused")
+
+// refusal is an error that wraps ErrRefused and does not say so.
+type refusal struct{ error }
+
+func (refusal) Is(target error) bool { return target == ErrRefused }
+
+// Unwrap returns the error itself.
+func (r refusal) Unwrap() error { return r.error }
+
 // meanings of the library's errors in the words of package transport.
 var meanings = []struct{ is, means error }{
 	{nats.ErrNoResponders, transport.ErrNoResponders},

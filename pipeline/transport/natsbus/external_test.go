@@ -191,6 +191,25 @@ func TestTheDocumentedServerConfiguration(t *testing.T) {
 	}
 }
 
+// Credentials that the server does not know, or knows as another's, are refused at once.
+func TestCredentialsOfAnother(t *testing.T) {
+	f := newForeign(t)
+	for _, c := range []struct {
+		user, password, role string
+		denied               bool
+	}{
+		{"worker-1", "wrong", "worker-1", false},
+		{"worker-1", "w1-secret", "worker-2", true},
+		{"worker-1", "w1-secret", "coordinator", true},
+		{"observer", "o-secret", "worker-1", true},
+	} {
+		_, err := Connect(patience(t), f.as(t, c.user, c.password, c.role))
+		if !errors.Is(err, ErrRefused) || errors.Is(err, transport.ErrDenied) != c.denied || !strings.Contains(err.Error(), `"`+c.role+`"`) {
+			t.Errorf("%s as %s: %v", c.user, c.role, err)
+		}
+	}
+}
+
 // A server that is started again in the middle is found again, with its subscriptions.
 func TestAForeignServerIsStartedAgain(t *testing.T) {
 	f := newForeign(t)
