@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,9 +30,15 @@ func TestAnOpenRunIsLocked(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 			t.Errorf("%s of an open run: %v", name, err)
 		}
+		if !errors.Is(err, launch.ErrTaken) {
+			t.Errorf("%s of an open run: %v is not ErrTaken", name, err)
+		}
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := launch.Create(env, dir, spec); !errors.Is(err, launch.ErrTaken) {
+		t.Errorf("create where a run is: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("what nobody wrote"), 0o644); err != nil {
 		t.Fatal(err)
