@@ -48,7 +48,7 @@ a checkpoint and stops; 'andrea resume' goes on.`,
   andrea train --text ~/books --set model.d_model=64 --set model.n_head=4 --set model.n_layer=2
   andrea train --job jobs/12m.yaml --data tokens/books-0123456789ab
   andrea train --print-job > job.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return train(c.Context(), o, f) },
 	}
 	flags := c.Flags()
