@@ -285,7 +285,6 @@ func workersAsJob(r trial) {
 }
 
 func coordinatorNodeDrained(r trial) {
-	r.pace = slowly
 	pod := r.start(30)
 	node := r.view().pod(pod).Spec.NodeName
 	at := r.step(pod)
