@@ -48,7 +48,7 @@ func fault(u *url.URL, err error) error {
 	case u.Scheme == "":
 		return errors.New("it has no scheme")
 	case u.User != nil:
-		return errors.New("it has a user or a password: give them in the file of --creds")
+		return errors.New("it has a user or a password, which belong into a file of credentials")
 	case u.Scheme != "nats" && u.Scheme != secured:
 		return fmt.Errorf("its scheme is %q", u.Scheme)
 	case u.Hostname() == "":
