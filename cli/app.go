@@ -111,6 +111,7 @@ any moment and resumed to exactly the weights that an uninterrupted run gives.`,
 		SilenceUsage:  true,
 		Version:       version(),
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(helpCommand(root))
 	root.AddCommand(trainCommand(o), resumeCommand(o), coordinatorCommand(o), workerCommand(o), statusCommand(o), logsCommand(o), keysCommand(o),

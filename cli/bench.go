@@ -30,7 +30,7 @@ would mean nothing.`,
   andrea bench --variant 12m --path avx2
   andrea bench gpu --variant 120m
   andrea bench --json | jq '."train.12m.fp32.w4.share"'`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return measure(c.Context(), o, options, asJSON) },
 	}
 	flags := c.Flags()

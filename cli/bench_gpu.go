@@ -43,7 +43,7 @@ same weights every time: it is the same in every run on one model of GPU.`,
 		Example: `  andrea bench gpu --variant 120m --precision bf16 --windows 64
   andrea bench gpu --variant 120m --gemm cublaslt
   andrea bench gpu --variant 12m --device 1 --json | jq .tokens_per_second`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return measureGPU(c.Context(), o, f) },
 	}
 	flags := c.Flags()

@@ -44,7 +44,7 @@ Only what is quickly read is checked: manifests, the sizes of the files, the pla
 each checkpoint in the journal. 'andrea checkpoints verify' reads every byte.`,
 		Example: `  andrea checkpoints list runs/demo
   andrea checkpoints list demo --json | jq -r '.checkpoints[-1].dir'      the newest`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(c *cobra.Command, args []string) error { return checkpointsList(c.Context(), o, args[0], json) },
 	}
 	c.Flags().BoolVar(&json, "json", false, "print the result as JSON")
@@ -64,7 +64,7 @@ intact, 1 when a checkpoint, the journal or the job is damaged, and the message 
 file, and 2 when there is nothing to verify at that place.`,
 		Example: `  andrea checkpoints verify runs/demo
   andrea checkpoints verify runs/demo/checkpoints/step-00000050`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(c *cobra.Command, args []string) error { return checkpointsVerify(c.Context(), o, args[0], json) },
 	}
 	c.Flags().BoolVar(&json, "json", false, "print the result as JSON, faults too")

@@ -165,7 +165,7 @@ func TestCheckpointsRefuses(t *testing.T) {
 		{[]string{"verify", "nowhere"}, "nowhere"},
 		{[]string{"verify", "runs/demo/checkpoints/step-00000007"}, "step-00000007"},
 		{[]string{"verify", "strange"}, "not named after a step"},
-		{[]string{"verify"}, "arg"},
+		{[]string{"verify"}, "needs "},
 	} {
 		if r := p.run("", append([]string{"checkpoints"}, c.args...)...); r.code != 2 || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%v: exit %d, want 2 and %q\n%s", c.args, r.code, c.want, r.stderr)

@@ -29,7 +29,7 @@ Its server listens on this machine alone, unless it gets a certificate and its k
   andrea worker --creds runs/big/worker.json          twice, each in a terminal of its own
   andrea coordinator --run runs/big --listen 0.0.0.0:4222 --tls-cert tls.crt --tls-key tls.key --keys secrets/server.json
   andrea coordinator --job job.yaml --run runs/big --nats tls://nats.example.com:4222 --creds coordinator.creds`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return coordinate(c.Context(), o, f) },
 	}
 	flags := c.Flags()
@@ -79,10 +79,10 @@ func coordinate(ctx context.Context, o outside, f coordinatorFlags) error {
 	environment.NATS, environment.HTTP = f.nats.remote, f.http
 	environment.Serving = func(address, keyFile string) {
 		if keyFile == "" {
-			show.note("coordinating at %s: %d workers are to join: andrea worker --nats %s --creds FILE", address, f.workers, address)
+			show.note("coordinating at %s: %s: andrea worker --nats %s --creds FILE", address, toJoin(f.workers), address)
 			return
 		}
-		show.note("serving at %s: %d workers are to join: andrea worker --creds %s", address, f.workers, keyFile)
+		show.note("serving at %s: %s: andrea worker --creds %s", address, toJoin(f.workers), keyFile)
 	}
 	environment.Crew = launch.Crew{Workers: f.workers, Elsewhere: true}
 	exists, err := launch.Exists(o.fs, f.train.run)
@@ -120,6 +120,14 @@ func (f coordinatorFlags) again(data string) string {
 	return fmt.Sprintf("%s --workers %d", line, f.workers)
 }
 
+// toJoin says how many workers a coordinator waits for.
+func toJoin(workers int) string {
+	if workers == 1 {
+		return "1 worker is to join"
+	}
+	return fmt.Sprintf("%d workers are to join", workers)
+}
+
 // open opens a run that exists. A job that is given must be the run's own.
 func (f coordinatorFlags) open(o outside, environment launch.Environment) (*launch.Run, error) {
 	if f.train.job == "" && len(f.train.set) == 0 {
@@ -137,6 +145,9 @@ func (f coordinatorFlags) open(o outside, environment launch.Environment) (*laun
 
 // create creates a new run.
 func (f coordinatorFlags) create(o outside, environment launch.Environment) (*launch.Run, error) {
+	if f.train.job == "" && f.train.data == "" && len(f.train.set) == 0 {
+		return nil, fmt.Errorf("coordinating a run: there is no run at %s to go on with: name one that exists, or begin one with --job and --data", f.train.run)
+	}
 	spec, err := f.train.jobSpec(o.fs)
 	if err != nil {
 		return nil, err

@@ -180,7 +180,7 @@ document's beginning. Equal fingerprints are equal datasets; a job is pinned to 
 Exit code 2 means damaged, and the message names the file.`,
 		Example: `  andrea data verify tokens/books-0123456789ab
   andrea data verify tokens/books-0123456789ab --json | jq -r .fingerprint`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(c *cobra.Command, args []string) error { return dataVerify(c.Context(), o, args[0], json) },
 	}
 	c.Flags().BoolVar(&json, "json", false, "print the result as JSON, a fault too")

@@ -31,7 +31,7 @@ is a GPU machine. Files and addresses that are at fault give 2.`,
   andrea doctor --engine cuda --device 1 && andrea worker --engine cuda --device 1 --creds worker.json
   andrea doctor --creds worker.json
   andrea doctor --json | jq -r '.gpus[].name'`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return doctor(c.Context(), o, f, asJSON) },
 	}
 	f.engine.add(c)

@@ -38,6 +38,18 @@ func (f engineFlags) multiplies(trained string) string {
 // use gives the outside the engine that the flags ask for. By "auto" a run that was trained before keeps its kind
 // of engine; trained is its engine class, or empty.
 func (f engineFlags) use(o outside, trained string) (outside, error) {
+	if f.device < 0 {
+		return o, badInput(fmt.Errorf("--device is %d: GPUs count from 0, as nvidia-smi does", f.device))
+	}
+	o, err := f.find(o, trained)
+	if err == nil && f.device > 0 && model.ClassKind(o.engine.Class) == launch.EngineCPU {
+		err = badInput(fmt.Errorf("--device is %d: it chooses a GPU, and this process computes on the processors: leave it out, or take --engine %s", f.device, launch.EngineCUDA))
+	}
+	return o, err
+}
+
+// find gives the outside the engine, whatever its device.
+func (f engineFlags) find(o outside, trained string) (outside, error) {
 	choice, choose, gemm := f.choice, o.choose, f.multiplies(trained)
 	if choice == launch.EngineAuto && trained != "" {
 		choice = model.ClassKind(trained)

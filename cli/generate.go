@@ -37,7 +37,7 @@ takes the likeliest. --top-k leaves only the K likeliest to choose from, 0 all.`
 		Example: `  andrea generate --run runs/demo --prompt "The river "
   andrea generate --run demo --tokens 500 --temperature 0.6 --seed 7
   andrea generate --checkpoint runs/demo/checkpoints/step-00000050 --json | jq -r .text`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return generateText(c.Context(), o, f) },
 	}
 	flags := c.Flags()
@@ -53,7 +53,10 @@ takes the likeliest. --top-k leaves only the K likeliest to choose from, 0 all.`
 }
 
 func generateText(ctx context.Context, o outside, f generateFlags) error {
-	if (f.run == "") == (f.checkpoint == "") {
+	if f.run != "" && f.checkpoint != "" {
+		return badInput(errors.New("which model is to write: both --run and --checkpoint are given: give one of them"))
+	}
+	if f.run == "" && f.checkpoint == "" {
 		return badInput(errors.New("which model is to write: give --run with a run, or --checkpoint with the folder of a checkpoint"))
 	}
 	if o.engineErr != nil {

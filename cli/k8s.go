@@ -118,6 +118,9 @@ func clusterWork(ctx context.Context, o outside, limit time.Duration, work func(
 	guard := newGuard(ctx, o)
 	defer guard.close()
 	ctx = guard.preparing
+	if limit < 0 {
+		return badInput(fmt.Errorf("--timeout is %v: must not be negative", limit))
+	}
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

@@ -31,7 +31,7 @@ certificate of its NATS server, NAME-worker, which lets in workers, and NAME-obs
 which lets in 'andrea status' and 'andrea logs'. 'andrea k8s submit' makes them by itself.`,
 		Example: `  andrea k8s keys --name quickstart | kubectl apply -f -
   kubectl apply -k k8s/overlays/quickstart`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			if name == "" {
 				return badInput(errors.New("making the Secrets of a run: give its name with --name"))

@@ -22,7 +22,7 @@ func k8sStopCommand(o outside) *cobra.Command {
 with them whatever they cost. Claims and Secrets stay, and 'andrea k8s resume' goes on. Of a run that
 has ended only the workers go.`,
 		Example: "  andrea k8s stop run7",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			return clusterWork(c.Context(), o, limit, func(ctx context.Context) error { return f.stop(ctx, o, args[0]) })
 		},
@@ -75,7 +75,7 @@ func k8sResumeCommand(o outside) *cobra.Command {
 		Short:   "Go on with a stopped run in a cluster",
 		Long:    "Go on with a stopped run in a cluster, from its newest checkpoint, with as many workers as it had.",
 		Example: "  andrea k8s resume run7\n  andrea k8s resume run7 --workers 8",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			return clusterWork(c.Context(), o, 0, func(ctx context.Context) error { return f.resume(ctx, o, args[0], workers) })
 		},

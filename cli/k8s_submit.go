@@ -63,7 +63,7 @@ func k8sRenderCommand(o outside) *cobra.Command {
 Its Secrets are not among them: 'andrea k8s keys' makes them.`,
 		Example: `  andrea k8s render --overlay 12m --name run7 --job job.yaml --image registry.example.com/andrea:v1 > run7.yaml
   andrea k8s render --overlay 120m --gpu 1 --workers 8 | kubectl diff -f -`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			run, err := f.render(o)
 			if err != nil {
@@ -99,7 +99,7 @@ are named: a run's job never changes.`,
 		Example: `  andrea k8s submit --name run7 --overlay 12m --job job.yaml --image registry.example.com/andrea:v1
   andrea k8s submit --name try --image registry.example.com/andrea:v1       a minute on CPUs, no data needed
   andrea k8s submit --name big --overlay 120m --gpu 1 --workers 8 --image ... --worker-image ...`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return clusterWork(c.Context(), o, 0, func(ctx context.Context) error { return f.submit(ctx, o) })
 		},

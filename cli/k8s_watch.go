@@ -19,7 +19,7 @@ func k8sStatusCommand(o outside) *cobra.Command {
 		Short:   "How a run in a cluster is",
 		Long:    "How a run in a cluster is: its phase and why, its workers, what keeps any of them from\nrunning, and its newest step.",
 		Example: "  andrea k8s status run7\n  andrea k8s status run7 --json | jq .phase",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			return clusterWork(c.Context(), o, 0, func(ctx context.Context) error {
 				s, err := f.existing(ctx, args[0])
@@ -88,7 +88,7 @@ func k8sWaitCommand(o outside) *cobra.Command {
 it has failed, with the reason. (kubectl wait --for=condition=complete waits for ever for a
 run that fails.) A run that is stopped is waited for: somebody may resume it.`,
 		Example: "  andrea k8s wait run7 --timeout 12h",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			return clusterWork(c.Context(), o, limit, func(ctx context.Context) error {
 				tell := func(s k8s.State) { _, _ = fmt.Fprintf(o.stderr, "%s: %s\n", s.Run, phaseText(s)) }
@@ -115,7 +115,7 @@ func k8sLogsCommand(o outside) *cobra.Command {
 		Long: `The log of a run in a cluster: what its newest coordinator prints, or its workers. With -f
 the coordinators that come after it follow, until the run has ended or is stopped.`,
 		Example: "  andrea k8s logs -f run7 | jq -c 'select(.step) | [.step, .loss]'\n  andrea k8s logs run7 --workers",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			return clusterWork(c.Context(), o, 0, func(ctx context.Context) error {
 				if workers {

@@ -28,7 +28,7 @@ a key of its own, which that one admits, so none can pose as another.`,
 		Example: `  andrea keys --run big --out secrets --address tls://coordinator:4222 --tls-cert tls.crt
   andrea coordinator --job job.yaml --run runs/big --listen 0.0.0.0:4222 --tls-cert tls.crt --tls-key tls.key --keys secrets/server.json
   andrea worker --creds secrets/worker.json`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(*cobra.Command, []string) error {
 			if run == "" || out == "" {
 				return badInput(errors.New("making keys: name the run with --run and a folder for the files with --out"))

@@ -2,9 +2,14 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"andrea/vfs"
 )
 
 // A run that lives is changed by nobody else; who may change it is told at once. The
@@ -44,5 +49,24 @@ func TestARunInUseIsRefused(t *testing.T) {
 	again.waitForStep(1)
 	if code := again.end(syscall.SIGTERM); code != 143 {
 		t.Errorf("after the first process was killed: exit %d\n%s", code, again.stderr.String())
+	}
+}
+
+// Of two processes that choose the same numbered folder at once the slower one takes the next.
+func TestAFolderThatAnotherProcessHasJustChosen(t *testing.T) {
+	p := newPlace(t)
+	p.text()
+	dir := filepath.Join(p.dir, "runs", "demo")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := vfs.OS.Lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	r := p.run("", append(slices.Clone(tiny), "--set", "name=demo", "--steps", "1")...)
+	if r.code != 0 || !strings.Contains(r.stderr, "resume runs/demo-2") {
+		t.Errorf("exit %d\n%s", r.code, r.stderr)
 	}
 }

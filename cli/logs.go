@@ -52,7 +52,7 @@ which they reached it. Older ones are in the files beside the coordinator.`,
   andrea logs demo --step 100-120              what was said of these steps
   andrea logs -f demo --json | jq 'select(.msg == "step") | .loss'
   andrea logs -f --nats tls://nats.example.com:4222 --creds observer.creds`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOneArgument,
 		RunE: func(c *cobra.Command, args []string) error { return logs(c.Context(), o, args, f) },
 	}
 	flags := c.Flags()

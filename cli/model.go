@@ -57,7 +57,7 @@ the measurements that it stands on.`,
       --set model.n_layer=6 --set model.context=512
   andrea model describe 480m --json | jq .memory.total
   andrea model describe 120m --workers 8 --nic 25G --tokens-per-step 262144 --gflops 250`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			vocab := f.vocab
 			if !c.Flags().Changed("vocab") {

@@ -77,7 +77,7 @@ func TestModelDescribeListsFaults(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{nil, []string{"arg"}},
+		{nil, []string{"needs "}},
 		{[]string{"7b"}, []string{"7b", "12m"}},
 		{[]string{"custom"}, []string{"d_model", "n_head", "n_layer", "context", "vocab"}},
 		{[]string{"12m", "--set", "model.n_head=7", "--set", "batch.lanes=3"}, []string{"384", "7", "remainder 6", "power of two"}},

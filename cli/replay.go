@@ -42,7 +42,7 @@ could not be read or computed.`,
 		Example: `  andrea replay runs/demo --from 41            the last steps
   andrea replay runs/demo --from 1 --to 10     the first ones
   andrea replay demo --from 1 --json | jq .difference`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch given := c.Flags().Changed; {
 			case !given("from"):

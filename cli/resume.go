@@ -30,7 +30,7 @@ A run goes on with the kind of engine that it began with, and with another by --
 more. End it with Ctrl-C before: steps behind its last checkpoint must give what was recorded.`,
 		Example: `  andrea resume runs/demo
   andrea resume demo --data /mnt/tokens/books-0123456789ab      the dataset has moved`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			return resume(c.Context(), o, args[0], f)
 		},

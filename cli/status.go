@@ -73,7 +73,7 @@ code is 1 when no coordinator answers.`,
   andrea status runs/demo --json | jq .step
   watch andrea status demo
   andrea status --nats tls://nats.example.com:4222 --creds observer.creds --run run7`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOneArgument,
 		RunE: func(c *cobra.Command, args []string) error { return status(c.Context(), o, args, f) },
 	}
 	flags := c.Flags()

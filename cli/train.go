@@ -70,7 +70,7 @@ a checkpoint and stops; 'andrea resume' goes on.`,
   andrea train --text ~/books --set model.d_model=64 --set model.n_head=4 --set model.n_layer=2
   andrea train --job jobs/12m.yaml --data tokens/books-0123456789ab
   andrea train --print-job > job.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return train(c.Context(), o, f) },
 	}
 	flags := c.Flags()
@@ -163,18 +163,14 @@ func train(ctx context.Context, o outside, f trainFlags) error {
 	if err := f.prepare(guard.preparing, o, &spec, show); err != nil {
 		return guard.explain(err)
 	}
-	dir, err := runFolder(o.fs, f.run, &spec)
-	if err != nil {
-		return badInput(err)
-	}
 	environment := show.environment(o, guard)
 	environment.Crew = crew
-	run, err := launch.Create(environment, dir, spec)
+	run, err := createRun(environment, f.run, spec)
 	if err != nil {
 		return guard.explain(inputOrDisk(err))
 	}
 	show.note("%s", strings.TrimSpace(string(run.Plan.Spec.Marshal())))
-	return trainRun(o, run, guard, show, resumeLine(dir, ""))
+	return trainRun(o, run, guard, show, resumeLine(run.Dir, ""))
 }
 
 // print checks what shows without a dataset, and prints the job. What this machine can compute on says nothing: the
@@ -212,6 +208,8 @@ func (f *trainFlags) prepare(ctx context.Context, o outside, spec *pipeline.JobS
 	switch {
 	case len(f.text) == 0 && spec.Data.Path == "":
 		return badInput(errors.New("there is nothing to train on: give --text with files or folders of text, or --data with a prepared dataset"))
+	case len(f.text) == 0 && f.tokenizer != "":
+		return badInput(errors.New("--tokenizer is given without --text: a prepared dataset has its tokenizer: leave --tokenizer out, or give the text in place of the dataset"))
 	case len(f.text) == 0:
 		return nil
 	case f.data != "":
@@ -243,11 +241,11 @@ func (f *trainFlags) tokenizerSpec(spec *pipeline.JobSpec) (tokenizer.Spec, erro
 	return tokenizer.ParseSpec("harris:2048")
 }
 
-// runFolder chooses where the run will lie. Without --run it is runs/NAME, or
-// runs/NAME-2 and so on where that is taken, and the job is named like its folder.
-func runFolder(fsys vfs.FS, run string, spec *pipeline.JobSpec) (string, error) {
-	if run != "" {
-		return filepath.Clean(run), nil
+// createRun makes the folder of a new run. Without a name for it it is runs/NAME, or runs/NAME-2
+// and so on where that is taken, and the job is named like its folder.
+func createRun(environment launch.Environment, dir string, spec pipeline.JobSpec) (*launch.Run, error) {
+	if dir != "" {
+		return launch.Create(environment, filepath.Clean(dir), spec)
 	}
 	base := spec.Name
 	for n := 1; n < 10000; n++ {
@@ -255,13 +253,17 @@ func runFolder(fsys vfs.FS, run string, spec *pipeline.JobSpec) (string, error) 
 			spec.Name = fmt.Sprintf("%s-%d", base, n)
 		}
 		dir := filepath.Join("runs", spec.Name)
-		exists, err := launch.Exists(fsys, dir)
+		exists, err := launch.Exists(environment.FS, dir)
 		if err != nil {
-			return "", fmt.Errorf("choosing a folder for the run: %w", err)
+			return nil, fmt.Errorf("choosing a folder for the run: %w", err)
 		}
-		if !exists {
-			return dir, nil
+		if exists {
+			continue
+		}
+		run, err := launch.Create(environment, dir, spec)
+		if !errors.Is(err, launch.ErrTaken) { // else another process has just chosen it
+			return run, err
 		}
 	}
-	return "", fmt.Errorf("choosing a folder for the run: runs/%s and its numbered siblings exist: name one with --run", base)
+	return nil, fmt.Errorf("choosing a folder for the run: runs/%s and its numbered siblings exist: name one with --run", base)
 }

@@ -289,6 +289,7 @@ func TestBadInputChangesNothing(t *testing.T) {
 		{"a GPU in a plain build", []string{"train", "--text", "text", "--engine", "cuda"}, []string{"built without CUDA", "-tags cuda"}},
 		{"unknown variant", []string{"train", "--text", "text", "--variant", "7b"}, []string{"7b", "12m"}},
 		{"nothing to train on", []string{"train"}, []string{"--text"}},
+		{"a tokenizer for a dataset", []string{"train", "--data", "text", "--tokenizer", "bytes"}, []string{"--tokenizer", "without --text"}},
 		{"no such text", []string{"train", "--text", "nowhere"}, []string{"nowhere"}},
 		{"no such run", []string{"resume", "nowhere"}, []string{"nowhere"}},
 		{"unknown flag", []string{"train", "--colour"}, []string{"--colour"}},

@@ -40,7 +40,7 @@ be read.`,
 		Example: `  andrea verify-run runs/demo
   andrea verify-run demo --data /mnt/tokens/books-0123456789ab      the dataset has moved
   andrea verify-run demo --json | jq .faults`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			return verifyRun(c.Context(), o, args[0], data, json)
 		},

@@ -40,7 +40,7 @@ run's next start.`,
   andrea worker --creds worker.json --nats nats://127.0.0.1:4222 --id worker-2
   andrea worker --creds runs/demo/worker.json --engine cuda --device 1
   andrea worker --nats tls://nats.example.com:4222 --creds worker.creds --run run7 --when-done wait --http :8080`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return work(c.Context(), o, f) },
 	}
 	flags := c.Flags()
@@ -92,6 +92,9 @@ func (f workerFlags) workerID() (pipeline.WorkerID, error) {
 func work(ctx context.Context, o outside, f workerFlags) error {
 	if f.whenDone != doneExit && f.whenDone != doneWait {
 		return badInput(fmt.Errorf("--when-done is %q: choose %s or %s", f.whenDone, doneExit, doneWait))
+	}
+	if f.grace < 0 {
+		return badInput(fmt.Errorf("--grace is %v: must not be negative", f.grace))
 	}
 	id, err := f.workerID()
 	if err != nil {

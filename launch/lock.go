@@ -19,13 +19,23 @@ const lockFile = "lock"
 // people.
 const maxLockBytes = 32
 
+// ErrTaken is wrapped by the error of Create when another process has begun a run in the folder, or
+// is about to.
+var ErrTaken = errors.New("the folder is taken")
+
+// taken is an error that wraps ErrTaken and does not say so.
+type taken struct{ error }
+
+// Is implements what errors.Is asks.
+func (taken) Is(target error) bool { return target == ErrTaken }
+
 // lock keeps every other process from changing the run in dir until the result is
 // closed.
 func lock(fsys vfs.FS, dir string) (vfs.File, error) {
 	path := filepath.Join(dir, lockFile)
 	file, err := fsys.Lock(path)
 	if errors.Is(err, vfs.ErrLocked) {
-		return nil, fmt.Errorf("opening the run %s: it is in use by %s: wait until that has ended, or end it", dir, holder(fsys, path))
+		return nil, taken{fmt.Errorf("opening the run %s: it is in use by %s: wait until that has ended, or end it", dir, holder(fsys, path))}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the run %s: %w", dir, err)

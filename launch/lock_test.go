@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,9 @@ func TestAnOpenRunIsLocked(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 			t.Errorf("%s of an open run: %v", name, err)
 		}
+		if !errors.Is(err, launch.ErrTaken) {
+			t.Errorf("%s of an open run: %v is not ErrTaken", name, err)
+		}
 	}
 	if got := launch.InUse(vfs.OS, dir); got != fmt.Sprint("process ", os.Getpid()) {
 		t.Errorf("in use by %q", got)
@@ -42,6 +46,9 @@ func TestAnOpenRunIsLocked(t *testing.T) {
 	}
 	if got := launch.InUse(vfs.OS, t.TempDir()); got != "" {
 		t.Errorf("no run is in use by %q", got)
+	}
+	if _, err := launch.Create(env, dir, spec); !errors.Is(err, launch.ErrTaken) {
+		t.Errorf("create where a run is: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("what nobody wrote"), 0o644); err != nil {
 		t.Fatal(err)

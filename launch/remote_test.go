@@ -71,7 +71,7 @@ func TestWhatLetsAProcessIn(t *testing.T) {
 		"no server":             {Remote{Creds: at("user")}, "no server is given"},
 		"no TLS":                {Remote{Creds: at("user"), URL: "nats://elsewhere:1"}, "--plaintext-network"},
 		"no credentials":        {Remote{URL: "tls://elsewhere:1"}, "no credentials"},
-		"a password in the URL": {Remote{Creds: at("user"), URL: "nats://me:secret@127.0.0.1:1"}, "without user"},
+		"a password in the URL": {Remote{Creds: at("user"), URL: "nats://me:secret@127.0.0.1:1"}, "a user or a password"},
 	} {
 		_, _, err := c.remote.worker(vfs.OS, "pod")
 		var key KeyError
@@ -90,7 +90,7 @@ func TestKeysAreMadeOnceAndForValidNames(t *testing.T) {
 		"no name":     {"", "", "name is"},
 		"a bad name":  {"A", "", "name is"},
 		"no address":  {"demo", "coordinator:4222", "nats://host:port"},
-		"a password":  {"demo", "tls://me:secret@coordinator:4222", "without user"},
+		"a password":  {"demo", "tls://me:secret@coordinator:4222", "a user or a password"},
 		"some scheme": {"demo", "http://coordinator", "nats://host:port"},
 	} {
 		if err := MakeKeys(vfs.OS, filepath.Join(dir, "new"), c.run, c.address, nil); err == nil || !strings.Contains(err.Error(), c.want) {

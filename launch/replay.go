@@ -69,8 +69,18 @@ func (e *evidence) last(from, to int64) (int64, error) {
 	if to == 0 {
 		to = recorded
 	}
-	if from < 1 || from > to || to > recorded {
-		return 0, fmt.Errorf("replaying the run %s: steps %d to %d: its journal has steps 1 to %d", e.dir, from, to, recorded)
+	fail := func(format string, args ...any) (int64, error) {
+		return 0, fmt.Errorf("replaying the run %s: "+format, append([]any{e.dir}, args...)...)
+	}
+	switch {
+	case recorded == 0:
+		return fail("its journal has no steps yet")
+	case from < 1 || from > recorded:
+		return fail("step %d is not recorded: its journal has steps 1 to %d", from, recorded)
+	case to > recorded:
+		return fail("step %d is not recorded: its journal has steps 1 to %d", to, recorded)
+	case from > to:
+		return fail("the first step is %d and the last %d: its journal has steps 1 to %d", from, to, recorded)
 	}
 	return to, nil
 }

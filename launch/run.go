@@ -31,7 +31,8 @@ type Run struct {
 }
 
 // Create checks the job, whose data.path is a dataset, and makes the folder of a new
-// run. Nothing is written when anything is wrong with the job.
+// run. Nothing is written when anything is wrong with the job. The error is ErrTaken when the folder
+// has a run already, or another process makes one there.
 func Create(env Environment, dir string, spec pipeline.JobSpec) (*Run, error) {
 	if err := env.checkJob(spec); err != nil {
 		return nil, err

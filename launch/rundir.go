@@ -35,7 +35,7 @@ func createDir(fsys vfs.FS, dir string, spec pipeline.JobSpec) error {
 	case err != nil:
 		return fail(err)
 	case exists:
-		return fail(errors.New("there is a run already: go on with it by 'andrea resume', or choose another folder with --run"))
+		return taken{fail(errors.New("there is a run already: go on with it by 'andrea resume', or choose another folder with --run"))}
 	}
 	if err := checkUnused(fsys, dir); err != nil {
 		return fail(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -170,11 +171,14 @@ func (s *JobSpec) Set(assignment string) error {
 		return fmt.Errorf("setting %s: copying the job spec: %w", key, err)
 	}
 	if err := changed.overlay(text); err != nil {
-		return fmt.Errorf("setting %s: %w", key, err)
+		return fmt.Errorf("setting %s: %s", key, lineNumbers.ReplaceAllString(err.Error(), ""))
 	}
 	*s = changed
 	return nil
 }
+
+// lineNumbers are what the errors of a document's keys begin with. An assignment has no lines.
+var lineNumbers = regexp.MustCompile(`(?m)^line \d+: `)
 
 // nested is the YAML document in which a dotted key has a value, itself YAML.
 func nested(key, value string) ([]byte, error) {

@@ -7,6 +7,20 @@ import (
 	"andrea/model"
 )
 
+// A member has three clocks, in ticks. Each begins anew with another sign and says another thing:
+//
+//	clock   begins anew with                counts                          at its end
+//	quiet   any message of it               always, outside too             it is gone: lost after Start.Silence, and
+//	                                                                        forgotten outside after outsideTicks
+//	silent  the question, and its repeats   while an answer is owed         the question may be lost: it is repeated
+//	                                                                        after repeatTicks
+//	still   the question, and more          while an answer is owed         it lives and gets nothing done: lost
+//	        progress in a heartbeat                                         after patience
+//
+// So quiet is the shortest one that ends a membership: heartbeats come whatever the member computes. A
+// repeated question begins silent anew and not still, or a member that does nothing would be asked for ever.
+// pause and pace measure still, so that patience is a multiple of what the member usually needs.
+
 // How long a member may get nothing done while it owes an answer, in ticks.
 const (
 	firstTicks = 1200 // before its pace is known
@@ -23,7 +37,7 @@ type member struct {
 	ticket      int64   // of its welcome; 0: it waits outside
 	joined      bool    // it holds the group's state; false: it loads it
 	unanswered  Message // what it was asked and has not answered; nil: nothing
-	silent      int     // ticks since unanswered was sent
+	silent      int     // ticks since unanswered was last sent
 	quiet       int     // ticks since its last sign of life
 	leaving     bool    // it wants to go
 	contested   int     // ticks since another process said hello as this worker; 0: none has; -1: that is announced
@@ -180,16 +194,21 @@ func (m *member) advanced(progress uint64) {
 	}
 }
 
-// maxOutside is how many workers are remembered that wait.
+// maxOutside is how many workers may wait until no new one is remembered. Members that begin another life
+// come on top.
 const maxOutside = 1 << 10
 
 // hello takes in a worker that wants to take part, and one that has lost contact or
 // begun another life.
 func (c *Coordinator) hello(e FromWorker, h Hello) (effects []CoordinatorEffect) {
-	if h.Generation > c.start.Generation || len(c.outside) >= maxOutside {
+	m := c.members.find(e.Worker)
+	switch {
+	case h.Generation > c.start.Generation:
 		return nil // it belongs to a later coordinator of the run
+	case m == nil && c.outside.find(e.Worker) == nil && len(c.outside) >= maxOutside:
+		return nil // it is new, and enough wait
 	}
-	if m := c.members.find(e.Worker); m != nil {
+	if m != nil {
 		switch {
 		case !m.outOfTouch(e.Incarnation, h, c.start.Generation):
 			return nil // sent before it was welcomed; an unanswered welcome is repeated
@@ -207,7 +226,7 @@ func (c *Coordinator) hello(e FromWorker, h Hello) (effects []CoordinatorEffect)
 			Announce{WorkerRefused{Worker: e.Worker, Reason: reason}})
 	}
 	c.class = h.Class
-	m := &member{id: e.Worker, incarnation: e.Incarnation, device: h.Device, held: checkpoint{step: -1}}
+	m = &member{id: e.Worker, incarnation: e.Incarnation, device: h.Device, held: checkpoint{step: -1}}
 	if h.Holds {
 		m.held = checkpoint{h.Step, h.Digest}
 	}
@@ -378,7 +397,8 @@ func (c *Coordinator) expel(m *member, what string) []CoordinatorEffect {
 }
 
 // dismiss takes a member out of the group, with what it computed of the step in flight, and
-// goes on with the others.
+// goes on with the others. When nobody is left who holds the group's state all are gathered anew, to go on from
+// the highest state that one of them or a checkpoint has, unless there is none to be lost.
 func (c *Coordinator) dismiss(m *member, what string, last Message, expelled bool) (effects []CoordinatorEffect) {
 	if last != nil {
 		effects = append(effects, m.tell(last))
@@ -390,10 +410,12 @@ func (c *Coordinator) dismiss(m *member, what string, last Message, expelled boo
 	}
 	involved := c.withdraw(m)
 	switch {
-	case len(c.members.holding()) > 0 || c.phase == gathering || c.phase == saving && c.saved.step == c.step:
+	case len(c.members.holding()) > 0, // they hold the state
+		c.phase == gathering,                        // no state is chosen yet
+		c.phase == saving && c.saved.step == c.step: // it was copied, and is being written
 		return append(effects, c.goOnWithout(involved)...)
 	case c.phase == waiting && slices.ContainsFunc(c.members, c.loadable):
-		return effects
+		return effects // those that are to load it need nobody for it: it is the seed's, a checkpoint, or what they hold
 	}
 	return append(effects, c.regather()...)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"andrea/model"
-	"andrea/numeric"
 )
 
 // compute leases the lanes of the next step, or of the step in flight anew.
@@ -18,8 +17,10 @@ func (c *Coordinator) compute() []CoordinatorEffect {
 	if stay := workers.staying(); len(stay) > 0 {
 		workers = stay
 	}
-	if c.shares = c.divided(workers); c.whole == c.step+1 {
+	if c.whole == c.step+1 {
 		c.shares = []*share{{span: span{0, c.plan.Spec.Batch.Lanes}, opinions: 2}}
+	} else {
+		c.shares = c.divided(workers)
 	}
 	effects = append(effects, c.assign()...)
 	return append(effects, c.admit()...)
@@ -147,58 +148,6 @@ func (c *Coordinator) give(s *share, m *member) CoordinatorEffect {
 	return m.ask(Lease{Step: c.step + 1, Round: c.round, Lo: s.lo, Hi: s.hi})
 }
 
-// stuck does what is left when all are idle and some shares are not settled. Lanes for
-// which nobody has room make the step begin again. What wants another opinion waits for
-// joiners that could give it. Where only room is lacking for one, and it is needed, the step
-// is computed as one lease by two or three; an audit is left out. A difference that nobody can
-// decide ends the run.
-func (c *Coordinator) stuck() (effects []CoordinatorEffect) {
-	loading := len(c.members.holding()) < len(c.members)
-	for _, s := range c.shares {
-		switch {
-		case s.settled:
-		case len(s.answers) == 0:
-			return append(effects, c.compute()...)
-		case loading:
-			return effects
-		case c.unconfirmed(s) || c.undecided(s):
-			c.whole = c.step + 1
-			return append(effects, c.compute()...)
-		case s.agree():
-			s.settled = true
-			effects = append(effects, c.leaveOut(s)...)
-		default:
-			return append(effects, c.abandon(fmt.Errorf("%s: the memory or device of one of them is faulty, and there is no third to tell which", s.dissent(c.step+1)))...)
-		}
-	}
-	return append(effects, c.allIn()...)
-}
-
-// unconfirmed reports that a share with a part in what is not finite has one answer, and that
-// others could compute it if they had room. Every member has room for the whole tree, when it has
-// forgotten what it holds of it.
-func (c *Coordinator) unconfirmed(s *share) bool {
-	suspect := c.doubted == c.step+1 || !s.answers[0].finite()
-	return suspect && len(s.answers) == 1 && c.whole != c.step+1 && len(c.members.holding()) > 1
-}
-
-// undecided reports that the answers to a share differ, and that a third could tell who is right
-// if it had room.
-func (c *Coordinator) undecided(s *share) bool {
-	return !s.agree() && c.whole != c.step+1 && len(c.members.holding()) > len(s.answers)
-}
-
-// leaveOut counts an audit for which there was nobody, or no room, and tells of the first.
-func (c *Coordinator) leaveOut(s *share) []CoordinatorEffect {
-	if c.doubted == c.step+1 || len(s.answers) >= c.opinions(s.span) {
-		return nil
-	}
-	if c.leftOut++; c.leftOut > 1 {
-		return nil
-	}
-	return []CoordinatorEffect{Announce{AuditLeftOut{Step: c.step + 1, Lo: s.lo, Hi: s.hi}}}
-}
-
 // answer takes a finished lease.
 func (c *Coordinator) answer(m *member, a Answer) []CoordinatorEffect {
 	s := m.share
@@ -229,21 +178,6 @@ func (m *member) took(seconds float64) {
 	if seconds > 0 && !math.IsInf(seconds, 0) {
 		m.seconds = min(max(smooth(m.seconds, seconds), 1e-6), 1e6)
 	}
-}
-
-// judge settles a share once enough answers agree. Whose answer differs from those is
-// expelled.
-func (c *Coordinator) judge(s *share) []CoordinatorEffect {
-	s.settled = s.opinions <= 1 && len(s.answers) == 1 && s.answers[0].finite() || s.majority()
-	if s.settled {
-		for _, a := range s.answers {
-			if !a.same(s.answers[0].Answer) {
-				return c.expel(a.member, fmt.Sprintf("computed a wrong gradient of lanes [%d, %d) of step %d, with digest %s: two others agree on %s: its memory or device is faulty",
-					s.lo, s.hi, c.step+1, a.GradDigest, s.answers[0].GradDigest))
-			}
-		}
-	}
-	return c.assign()
 }
 
 // faultIn is what a worker did whose answer no correct one gives; empty: nothing.
@@ -333,37 +267,6 @@ func (c *Coordinator) decide() []CoordinatorEffect {
 	}
 	c.recorded.Steps = append(c.recorded.Steps, Recorded{Intent: intent})
 	return []CoordinatorEffect{WriteIntent{intent}}
-}
-
-// doubtful reports that the gradient's norm is no number and nobody has confirmed it.
-func (c *Coordinator) doubtful() bool {
-	finite := !slices.ContainsFunc(c.reduced.SumSquares, func(f Float) bool { return !f.finite() })
-	return !finite && c.doubted != c.step+1 && len(c.members.holding()) > 1
-}
-
-// computeAgain has all shares computed by a second member each, and by two where the
-// first one has gone.
-func (c *Coordinator) computeAgain() []CoordinatorEffect {
-	c.doubted, c.reduced = c.step+1, nil
-	for _, s := range c.shares {
-		s.answers = slices.DeleteFunc(s.answers, func(a answered) bool { return !slices.Contains(c.members, a.member) })
-		if len(s.answers) < 2 {
-			s.opinions, s.settled = 2, false
-		}
-	}
-	c.enter(computing)
-	return c.assign()
-}
-
-// opinions is how many members shall compute a share before it counts: two for the part
-// of the leases that the job has audited.
-func (c *Coordinator) opinions(s span) int {
-	spec := c.plan.Spec
-	draw := numeric.Mix64(numeric.Mix64(spec.Seed^uint64(c.step+1)) ^ uint64(s.lo))
-	if float64(draw>>11)/(1<<53) < spec.Audit {
-		return 2
-	}
-	return 1
 }
 
 // newIntent settles every number of the step. The error is the policy for values

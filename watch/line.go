@@ -44,14 +44,15 @@ var levelNames = [...]string{"debug", "info", "warn", "error", "dpanic", "panic"
 // String is the level as it stands in a line.
 func (l Level) String() string { return levelNames[l] }
 
-// ParseLevel reads the name of a level.
+// ParseLevel reads the name of a level. The error offers those that a program of ours writes: of
+// the others, which end the process, there are none in the logs of one that does as it should.
 func ParseLevel(name string) (Level, error) {
 	for i, n := range levelNames {
 		if n == name {
 			return Level(i), nil
 		}
 	}
-	return 0, fmt.Errorf("level %.40q is unknown: choose one of %s", name, strings.Join(levelNames[:], ", "))
+	return 0, fmt.Errorf("level %.40q is unknown: choose one of %s", name, strings.Join(levelNames[:Error+1], ", "))
 }
 
 // Line is one line of a log.

@@ -58,9 +58,10 @@ const (
 	lockSuffix = ".lock"
 )
 
-// Create prepares to write a dataset at dir, which must be Absent; missing parents are made. It fails
-// when another process writes there, with an error that wraps vfs.ErrLocked, and when Meta's
-// vocabulary, identities or tokenizer file are out of bounds. Call Commit or Abort at the end.
+// Create prepares to write a dataset at dir, which must be Absent, else the error is fs.ErrExist;
+// missing parents are made. It fails when another process writes there, with an error that wraps
+// vfs.ErrLocked, and when Meta's vocabulary, identities or tokenizer file are out of bounds. Call Commit
+// or Abort at the end.
 func Create(fsys vfs.FS, dir string, meta Meta) (*Writer, error) {
 	w, err := create(fsys, filepath.Clean(dir), meta)
 	if err != nil {
@@ -252,7 +253,7 @@ func (w *Writer) finishShard() error {
 }
 
 // Commit writes the rest and makes the dataset exist, durably and at once. It fails when there is
-// no document, when something else has appeared at the place, or when a write fails or has failed;
+// no document, when something else has appeared at the place (fs.ErrExist), or when a write fails or has failed;
 // then nothing is left behind, except where only the last step fails, making the new name durable.
 func (w *Writer) Commit() (Info, error) {
 	if w.closed {
@@ -318,10 +319,21 @@ func Absent(fsys vfs.FS, dir string) (bool, error) {
 func vacant(fsys vfs.FS, dir string) error {
 	absent, err := Absent(fsys, dir)
 	if err == nil && !absent {
-		err = errors.New("something of this name exists already and is no empty folder: choose another place or remove it")
+		err = occupied{}
 	}
 	return err
 }
+
+// occupied is the error that there is something at a dataset's place. It is fs.ErrExist and does not
+// say so.
+type occupied struct{}
+
+func (occupied) Error() string {
+	return "something of this name exists already and is no empty folder: choose another place or remove it"
+}
+
+// Is implements what errors.Is asks.
+func (occupied) Is(target error) bool { return target == fs.ErrExist }
 
 // Abort gives up and removes what was written. After Commit or Abort it does nothing.
 func (w *Writer) Abort() error {

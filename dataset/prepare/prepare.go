@@ -10,9 +10,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"andrea/dataset/arrowfile"
@@ -26,6 +28,7 @@ const (
 	PhaseRead   = "reading text"
 	PhaseVerify = "verifying prepared tokens"
 	PhaseLearn  = "learning the tokenizer"
+	PhaseAwait  = "waiting for another process that prepares the same text"
 	PhaseEncode = "encoding text"
 )
 
@@ -62,7 +65,8 @@ type Result struct {
 }
 
 // Text prepares the text at o.Paths. A dataset that was made of the same text in the same way is
-// verified and used again. Else it is made as a whole or not at all: an error, ctx's among them, leaves
+// verified and used again, also when another process makes it meanwhile, which is waited for. Else it
+// is made as a whole or not at all: an error, ctx's among them, leaves
 // nothing behind but an empty lock file, which the next one removes. The same text and options give the
 // same bytes of every file; where a tokenizer is learnt, in programs with the same tables of Unicode
 // (Go's unicode.Version), whose classes of letters decide what is learnt.
@@ -97,6 +101,9 @@ func Text(ctx context.Context, o Options) (Result, error) {
 		err = fmt.Errorf("looking for prepared tokens: %w", err)
 	case absent:
 		err = r.make(ctx, o, given, documents, source)
+		if errors.Is(err, fs.ErrExist) { // another process was faster
+			err = r.reuse(ctx, o, source)
+		}
 	default:
 		err = r.reuse(ctx, o, source)
 	}
@@ -187,7 +194,7 @@ func (r *Result) damaged(err error) error {
 	return fmt.Errorf("using the prepared tokens in %s: %w: remove this folder to have them made again", r.Dir, err)
 }
 
-// make writes the dataset.
+// make writes the dataset. The error is fs.ErrExist when another process has done so meanwhile.
 func (r *Result) make(ctx context.Context, o Options, given *tokenizer.Tokenizer, documents []textdir.Document, source string) error {
 	r.Tokenizer = given
 	if given == nil {
@@ -197,12 +204,7 @@ func (r *Result) make(ctx context.Context, o Options, given *tokenizer.Tokenizer
 		}
 		r.Tokenizer = learnt
 	}
-	w, err := arrowfile.Create(o.FS, r.Dir, arrowfile.Meta{
-		Vocab:         r.Tokenizer.Vocab(),
-		Tokenizer:     r.Tokenizer.Identity(),
-		TokenizerFile: r.Tokenizer.Marshal(),
-		Source:        source,
-	})
+	w, err := r.claim(ctx, o, source)
 	if err != nil {
 		return err
 	}
@@ -221,4 +223,29 @@ func (r *Result) make(ctx context.Context, o Options, given *tokenizer.Tokenizer
 	}
 	r.Info, err = w.Commit()
 	return err
+}
+
+// awaitInterval is how often a place is asked for that another process holds.
+const awaitInterval = 100 * time.Millisecond
+
+// claim begins to write the dataset, once no other process does.
+func (r *Result) claim(ctx context.Context, o Options, source string) (*arrowfile.Writer, error) {
+	meta := arrowfile.Meta{
+		Vocab:         r.Tokenizer.Vocab(),
+		Tokenizer:     r.Tokenizer.Identity(),
+		TokenizerFile: r.Tokenizer.Marshal(),
+		Source:        source,
+	}
+	for {
+		w, err := arrowfile.Create(o.FS, r.Dir, meta)
+		if !errors.Is(err, vfs.ErrLocked) {
+			return w, err
+		}
+		o.Progress(PhaseAwait, 0, 0)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(awaitInterval):
+		}
+	}
 }

@@ -175,6 +175,61 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// Who finds, with its tokenizer learnt, that another process has made the same dataset meanwhile uses
+// that one.
+func TestTheFirstOfTwoMakesTheDataset(t *testing.T) {
+	o := options(t)
+	first := o
+	var made Result
+	o.Progress = func(phase string, _, _ int64) {
+		if phase == PhaseLearn && made.Dir == "" {
+			made = prepared(t, first)
+		}
+	}
+	second := prepared(t, o)
+	if made.Reused || !second.Reused || second.Dir != made.Dir || second.Info.Fingerprint != made.Info.Fingerprint {
+		t.Errorf("second: %+v, first: %+v", second, made)
+	}
+}
+
+// While another process writes the dataset, the others wait for it, or until they are interrupted.
+func TestADatasetBeingWrittenIsAwaited(t *testing.T) {
+	o := options(t)
+	source := prepared(t, o).Dir
+	if err := os.RemoveAll(source); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	for _, end := range []struct {
+		name string
+		do   func(lock vfs.File)
+		want error
+	}{
+		{"interrupted", func(vfs.File) { interrupt() }, context.Canceled},
+		{"the other has given up", func(lock vfs.File) { lock.Close() }, nil},
+	} {
+		lock, err := vfs.OS.Lock(source + ".lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := 0
+		o.Progress = func(phase string, _, _ int64) {
+			if phase != PhaseAwait {
+				return
+			}
+			if waited++; waited == 2 {
+				end.do(lock)
+			}
+		}
+		r, err := Text(ctx, o)
+		ctx = t.Context()
+		lock.Close()
+		if !errors.Is(err, end.want) || waited < 2 || r.Reused {
+			t.Errorf("%s: waited %d times, %+v, %v; want %v", end.name, waited, r, err, end.want)
+		}
+	}
+}
+
 // The order of the paths decides nothing, the name included.
 func TestOrderOfPathsDoesNotMatter(t *testing.T) {
 	o := options(t)

@@ -18,6 +18,21 @@ const gradPatience = time.Second
 
 // grads are the contributions in the engine's slots, and the one that becomes final bucket by
 // bucket while the engine computes.
+//
+// Four locks are taken in this order, each left out where it is not needed:
+//
+//	engineMu (the worker's)  whoever computes, and whoever reads a contribution that is whole
+//	reading                  shared: whoever reads a final bucket of partial, beside the one who computes and so
+//	                         without engineMu; alone: end, which so waits for the readers
+//	mu                       what lies where, for a moment: nothing is computed, read or locked under it
+//	cache                    kept, while a bucket is read from the engine and used; never together with mu
+//
+// A reader looks where its bucket lies (find), takes engineMu or reading accordingly, and looks again: between the
+// two the slot may have got another contribution, or partial may have become whole, which needs the other lock.
+// From then on it stays as it is: only who holds engineMu fills a slot, and partial goes by end alone.
+//
+// changed is made anew under mu together with every change, and find hands it out under the same mu that it
+// looked under: so nothing that comes after a look is missed by who waits for it.
 type grads struct {
 	mu      sync.Mutex
 	slots   []wire.GradRequest // the contribution in each, without a place in it; step 0: none
@@ -152,11 +167,11 @@ func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool, use func(buc
 		w.grads.reading.RLock()
 		defer w.grads.reading.RUnlock()
 	}
-	if w.engine == nil {
-		return errors.New("reading a contribution: this worker has left")
-	}
 	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
-		return errNoGrad
+		return errNoGrad // it changed before the lock was ours: see grads
+	}
+	if w.engine == nil { // while there is a partial, its engine stays
+		return errors.New("reading a contribution: this worker has left")
 	}
 	g := &w.grads
 	g.cache.Lock()

@@ -45,8 +45,9 @@ type summation struct {
 	failed        *fault
 }
 
-// of reports that the summation is of these contributions; their digests may have become
-// known since.
+// of reports that the summation is of these contributions. It was begun ahead, before the workers had answered:
+// digests that were not known then are now. The sum does not depend on them, and they are compared in result, so
+// they are left out here: else no summation that was begun ahead could be used.
 func (s *summation) of(step int64, contributions []pipeline.Contribution) bool {
 	return s != nil && s.step == step && slices.EqualFunc(s.contributions, contributions, func(a, b pipeline.Contribution) bool {
 		a.Digest = b.Digest
@@ -93,7 +94,8 @@ func (c *coordinator) reduce(e pipeline.Reduce) {
 	})
 }
 
-// result checks a summation and lets members pull the root.
+// result checks a summation and says what it gave. What arrived is compared with the digests of e, which are those
+// that the workers have answered; the summation's own contributions may be without them.
 func (c *coordinator) result(e pipeline.Reduce, s *summation, took time.Duration) pipeline.Reduced {
 	result := pipeline.Reduced{Step: e.Step, Attempt: e.Attempt}
 	fault := s.failed
@@ -186,8 +188,8 @@ type reducer struct {
 	fetch func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error
 }
 
-// rooms are two buckets for every contribution, used again for every bucket and step:
-// one is summed while the next is fetched.
+// rooms are two buckets for every contribution, used again for every bucket and step: one is summed while the
+// next is fetched. Bucket n lies in rooms[n%2]: of two that follow each other one is even.
 type rooms [2][][]float32
 
 // fill makes room for so many contributions of size elements.
@@ -227,8 +229,9 @@ func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, fa
 	return sums, nil
 }
 
-// begin fetches a bucket of all contributions. The channel has what failed, and is closed
-// when all is done.
+// begin fetches a bucket of all contributions. The channel has what failed, and is closed when no fetch is under
+// way any more: reading it to its end waits for the bucket. It has room for a fault of each, so that no fetch
+// waits to be heard.
 func (r *reducer) begin(ctx context.Context, bucket int) <-chan *fault {
 	lo, hi := r.layout.Bucket(bucket)
 	faults := make(chan *fault, len(r.contributions))

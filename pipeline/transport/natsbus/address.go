@@ -27,8 +27,8 @@ func checkURLs(where string, plaintext bool) (local bool, err error) {
 	local = true
 	for i, text := range strings.Split(where, ",") {
 		u, err := url.Parse(strings.TrimSpace(text))
-		if err != nil || u.Scheme != "nats" && u.Scheme != secured || u.Hostname() == "" || u.User != nil {
-			return false, fmt.Errorf("URL %d is not of the form nats://host:port or tls://host:port, without user and password", i+1)
+		if err := fault(u, err); err != nil {
+			return false, fmt.Errorf("URL %d of the NATS server: %w: write nats://host:port or tls://host:port", i+1, err)
 		}
 		here := loopback(u.Hostname())
 		if !here && u.Scheme != secured && !plaintext {
@@ -38,6 +38,23 @@ func checkURLs(where string, plaintext bool) (local bool, err error) {
 		local = local && here
 	}
 	return local, nil
+}
+
+// fault is what is wrong with a parsed URL, or nil. It quotes nothing that could be a secret.
+func fault(u *url.URL, err error) error {
+	switch {
+	case err != nil:
+		return errors.New("it is no URL")
+	case u.Scheme == "":
+		return errors.New("it has no scheme")
+	case u.User != nil:
+		return errors.New("it has a user or a password, which belong into a file of credentials")
+	case u.Scheme != "nats" && u.Scheme != secured:
+		return fmt.Errorf("its scheme is %q", u.Scheme)
+	case u.Hostname() == "":
+		return errors.New("it has no host")
+	}
+	return nil
 }
 
 // tlsConfig is how a server is verified: pin, a certificate in PEM, is the only one accepted, whatever

@@ -253,7 +253,7 @@ func TestForeignServersAreDistrusted(t *testing.T) {
 		"plaintext elsewhere":  {func(o *ConnOptions) { o.URL = "nats://192.0.2.1:4222" }, "--plaintext-network"},
 		"one of several":       {func(o *ConnOptions) { o.URL += ",nats://192.0.2.1:4222" }, "--plaintext-network"},
 		"nobody elsewhere":     {func(o *ConnOptions) { o.URL, o.Credential = "tls://192.0.2.1:4222", Credential{Role: "x"} }, "no credentials"},
-		"a password in it":     {func(o *ConnOptions) { o.URL = "tls://me:w1-secret@127.0.0.1:4222" }, "without user"},
+		"a password in it":     {func(o *ConnOptions) { o.URL = "tls://me:w1-secret@127.0.0.1:4222" }, "a user or a password"},
 		"no TLS there": {func(o *ConnOptions) {
 			o.URL = strings.Replace(startServer(t, options(t.TempDir())).URL(), "nats://", "tls://", 1)
 		}, "secure"},

@@ -16,8 +16,27 @@ type tileRows struct {
 	rest          bool // body leaves what the row does not see to be zeroed
 }
 
-// expBias is the register that is taken from the arguments of the exponential.
-const expBias = 13
+// Vector registers of the softmax kernels, besides those of the constants (loadExpConstants):
+//
+//	           AVX-512   AVX2
+//	0 on       1         2       partial results (halves), and 0 for zeroRest
+//	then       4 of 3    2 of 5  what exponentials needs for each of rowLanes vectors (expLanes)
+//	delta      14        12      what softmaxBackwardTile takes from the row's gradients
+//	expBias    13        13      what is taken from the arguments of the exponential: the row's maximum
+//	masks      K1        14, 15  of the row's last vectors (makeMask)
+const (
+	expBias   = 13
+	delta512  = 14 // 1 to 12 are those of four vectors
+	deltaAVX2 = 12 // 2 to 11 are those of two vectors
+)
+
+// delta is the register of the row's delta.
+func (e *emitter) delta() string {
+	if e.masks() {
+		return e.v(delta512)
+	}
+	return e.v(deltaAVX2)
+}
 
 func (e *emitter) tileRows(t tileRows) {
 	e.begin(t.name, t.params, "")
@@ -120,10 +139,7 @@ func (e *emitter) softmaxBackwardTile() {
 		name: "SoftmaxBackwardTile", params: "x, d []float32, stride, rows, cols, visible int, largest, delta []float32",
 		first: "x", second: "d", vectors: [2]string{"largest", "delta"}, rest: true,
 		body: func(e *emitter) {
-			delta := e.v(14)
-			if !e.masks() {
-				delta = e.v(12)
-			}
+			delta := e.delta()
 			e.op("VBROADCASTSS", "(R10)", e.v(expBias))
 			e.op("VBROADCASTSS", "(R11)", delta)
 			e.overRow(func(i int, l expLane, masked bool) {
@@ -148,6 +164,15 @@ func (e *emitter) rowLanes() int {
 
 // overRow turns what the row sees into exponentials, +0 from there to a multiple of 16, and
 // leaves CX at that. What follows each vector is then written by then.
+//
+// AX is how many columns are left, less what the loop that is entered takes at once: so the subtraction that
+// counts down is also the test. From label to label it is put right:
+//
+//	many  columns left - at, at least 0: at of them are there, the width of rowLanes vectors
+//	few   columns left - at, below 0: adding at - 16 makes it what one wants
+//	one   columns left - 16, at least 0: groups of 16, for which rowLanes is too much (AVX-512 alone: AVX2
+//	      takes 16 at once in many)
+//	tail  columns left - 16, below 0: adding 16 makes it the columns left, 0 to 15, which is what the mask is made of
 func (e *emitter) overRow(then func(i int, l expLane, masked bool)) {
 	many, few, one, tail, done := e.label("many"), e.label("few"), e.label("one"), e.label("tail"), e.label("done")
 	n := e.rowLanes()
@@ -209,7 +234,8 @@ func (e *emitter) maskTo(reg string, half int, masked bool) {
 	}
 }
 
-// largestOfRow sets (R10) to the larger of it and the row's largest element. It keeps four accumulators: one would make every maximum wait for that before.
+// largestOfRow sets (R10) to the larger of it and the row's largest element. It keeps four accumulators: one would
+// make every maximum wait for that before. AX counts as in overRow, with four groups of 16 at once.
 func (e *emitter) largestOfRow() {
 	const sets = 4
 	halves := e.halves()
