@@ -66,7 +66,7 @@ func TestAFolderThatAnotherProcessHasJustChosen(t *testing.T) {
 	}
 	defer lock.Close()
 	r := p.run("", append(slices.Clone(tiny), "--set", "name=demo", "--steps", "1")...)
-	if r.code != 0 || !strings.Contains(r.stderr, "resume runs/demo-2") {
+	if r.code != 0 || !strings.Contains(r.stderr, "runs/demo-2/checkpoints/step-00000001") {
 		t.Errorf("exit %d\n%s", r.code, r.stderr)
 	}
 }
