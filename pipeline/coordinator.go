@@ -199,11 +199,12 @@ func (c *Coordinator) onTime() []CoordinatorEffect {
 	return nil
 }
 
-// enter waits for something else.
+// enter waits for something else. What members still compute of the step goes on while it is
+// summed: it takes room of theirs, and may differ from what counts.
 func (c *Coordinator) enter(p phase) {
 	c.phase, c.waited = p, 0
 	for _, m := range c.members {
-		if m.joined {
+		if m.joined && (m.share == nil || p != computing && p != reducing) {
 			m.settle()
 		}
 	}

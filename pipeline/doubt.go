@@ -19,7 +19,8 @@ import (
 //	what is found                         where         what follows
 //	the job audits the lease              opinions      two answers are asked for
 //	one answer is not finite              judge         a second is asked for: two that agree count
-//	two answers differ                    judge         a third is asked for
+//	two answers differ, also when the
+//	second comes while the first is summed  judge       a third is asked for
 //	a third agrees with one of them       judge         the member of the other is expelled; its answer goes
 //	all are finite, the norm is not       computeAgain  doubted: every share wants two answers
 //

@@ -148,10 +148,11 @@ func (c *Coordinator) give(s *share, m *member) CoordinatorEffect {
 	return m.ask(Lease{Step: c.step + 1, Round: c.round, Lo: s.lo, Hi: s.hi})
 }
 
-// answer takes a finished lease.
-func (c *Coordinator) answer(m *member, a Answer) []CoordinatorEffect {
+// answer takes a finished lease. While the gradient is summed it can be one that another was faster
+// with; if it differs, the sum does not count.
+func (c *Coordinator) answer(m *member, a Answer) (effects []CoordinatorEffect) {
 	s := m.share
-	if c.phase != computing || s == nil || a.Step != c.step+1 || a.Round != c.round {
+	if c.phase != computing && c.phase != reducing || s == nil || a.Step != c.step+1 || a.Round != c.round {
 		return nil
 	}
 	if a.Lo != s.lo || a.Hi != s.hi {
@@ -166,11 +167,17 @@ func (c *Coordinator) answer(m *member, a Answer) []CoordinatorEffect {
 	m.settle()
 	s.planned = nil
 	s.computing = slices.DeleteFunc(s.computing, func(o *member) bool { return o == m })
-	if s.settled && a.same(s.answers[0].Answer) {
-		return c.assign() // the first answer counts
+	first := s.settled && a.same(s.answers[0].Answer) // it counts
+	switch {
+	case first && c.phase == reducing:
+		return nil
+	case first:
+		return c.assign()
+	case c.phase == reducing:
+		effects = c.unsum()
 	}
 	s.answers = append(s.answers, answered{m, a})
-	return c.judge(s)
+	return append(effects, c.judge(s)...)
 }
 
 // took takes in how long a lane took. The number is the worker's and decides no bits.
@@ -218,9 +225,16 @@ func (c *Coordinator) allIn() []CoordinatorEffect {
 }
 
 // resum goes back for lanes whose contribution was lost before it was summed.
-func (c *Coordinator) resum() []CoordinatorEffect {
+func (c *Coordinator) resum() []CoordinatorEffect { return append(c.unsum(), c.assign()...) }
+
+// unsum goes back to where contributions are computed; the sum, done or not, does not count.
+func (c *Coordinator) unsum() (effects []CoordinatorEffect) {
+	if c.reduced == nil {
+		effects = []CoordinatorEffect{CancelReduce{}}
+	}
+	c.reduced = nil
 	c.enter(computing)
-	return append([]CoordinatorEffect{CancelReduce{}}, c.assign()...)
+	return effects
 }
 
 // summed takes the root.
