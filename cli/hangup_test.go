@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,6 +15,9 @@ import (
 
 // A run whose output nobody reads any more trains on, and ends with a checkpoint when its terminal is closed.
 func TestTrainingOutlivesItsTerminal(t *testing.T) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP) // or the program inherits that it is ignored, where the tests run under nohup
+	defer signal.Stop(heard)
 	p := newPlace(t)
 	p.text()
 	run := exec.Command(binary, endless()...)
