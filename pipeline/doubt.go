@@ -72,15 +72,14 @@ func (c *Coordinator) doubtful() bool {
 // computeAgain has all shares computed by a second member each, and by two where the
 // first one has gone.
 func (c *Coordinator) computeAgain() []CoordinatorEffect {
-	c.doubted, c.reduced = c.step+1, nil
+	c.doubted = c.step + 1
+	effects := c.unsum()
 	for _, s := range c.shares {
-		s.answers = slices.DeleteFunc(s.answers, func(a answered) bool { return !slices.Contains(c.members, a.member) })
 		if len(s.answers) < 2 {
 			s.opinions, s.settled = 2, false
 		}
 	}
-	c.enter(computing)
-	return c.assign()
+	return append(effects, c.assign()...)
 }
 
 // stuck does what is left when all are idle and some shares are not settled. What is worst for any

@@ -174,6 +174,7 @@ func (c *Coordinator) answer(m *member, a Answer) (effects []CoordinatorEffect) 
 	case first:
 		return c.assign()
 	case c.phase == reducing:
+		s.opinions = max(s.opinions, 2) // also if whoever it differs from has gone since
 		effects = c.unsum()
 	}
 	s.answers = append(s.answers, answered{m, a})
@@ -227,12 +228,17 @@ func (c *Coordinator) allIn() []CoordinatorEffect {
 // resum goes back for lanes whose contribution was lost before it was summed.
 func (c *Coordinator) resum() []CoordinatorEffect { return append(c.unsum(), c.assign()...) }
 
-// unsum goes back to where contributions are computed; the sum, done or not, does not count.
+// unsum goes back to where contributions are computed; the sum, done or not, does not count. What
+// members had computed who have gone since is gone with it.
 func (c *Coordinator) unsum() (effects []CoordinatorEffect) {
 	if c.reduced == nil {
 		effects = []CoordinatorEffect{CancelReduce{}}
 	}
 	c.reduced = nil
+	for _, s := range c.shares {
+		s.answers = slices.DeleteFunc(s.answers, func(a answered) bool { return !slices.Contains(c.members, a.member) })
+		s.settled = s.settled && len(s.answers) > 0
+	}
 	c.enter(computing)
 	return effects
 }

@@ -147,12 +147,16 @@ func (r trial) sum() string {
 			Weights string `json:"weights_sha256"`
 		}
 	}
-	out := r.kube("", "logs", "sum", "-n", r.name)
-	for line := range strings.Lines(out) {
-		if json.Unmarshal([]byte(line), &checked) == nil && len(checked.Checkpoints) > 0 {
-			break
+	out := ""
+	r.eventually("the output of the sum of "+r.name, func() bool { // its last line may come after the pod's end
+		out = r.kube("", "logs", "sum", "-n", r.name)
+		for line := range strings.Lines(out) {
+			if json.Unmarshal([]byte(line), &checked) == nil && len(checked.Checkpoints) > 0 {
+				return true
+			}
 		}
-	}
+		return false
+	}, r.story)
 	for _, c := range checked.Checkpoints {
 		if c.Step == clusterSteps {
 			return c.Weights
