@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -320,7 +321,8 @@ func TestTwoProcessesAreOneWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newQuietRig(t, longJob...)
 		want := r.reference(t)
-		var first, second ledger
+		var first ledger
+		var asked atomic.Int64 // of the second, for data: several goroutines pull
 		var one *hand
 		log, said := observer.New(zap.InfoLevel)
 		fsys := crashfs.New()
@@ -332,7 +334,7 @@ func TestTwoProcessesAreOneWorker(t *testing.T) {
 			one = r.watch(t, &first, "w", 2*time.Second, func(request wire.TokensRequest) {
 				if request.Step == 2 && len(r.hands) == 1 {
 					two := r.connect(t, "worker")
-					two.bulk.set(func(b *bus) { b.asked = func(string, []byte) { second.loaded++ } })
+					two.bulk.set(func(b *bus) { b.asked = func(string, []byte) { asked.Add(1) } })
 					r.start(t, "w", two, func(o *runner.WorkerOptions) { o.Incarnation, o.Log = "another", zap.New(log) })
 				}
 			})
@@ -342,8 +344,8 @@ func TestTwoProcessesAreOneWorker(t *testing.T) {
 		}
 		told.left = nil
 		r.mustComplete(t, fsys, told, want)
-		if gone := told.gone(); len(gone) != 1 || gone[0].Reason != "left" || second.loaded == 0 {
-			t.Errorf("gone: %+v; the second asked for data %d times", gone, second.loaded)
+		if gone := told.gone(); len(gone) != 1 || gone[0].Reason != "left" || asked.Load() == 0 {
+			t.Errorf("gone: %+v; the second asked for data %d times", gone, asked.Load())
 		}
 		refused := 0
 		for _, n := range told.notices {
