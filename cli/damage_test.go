@@ -199,9 +199,22 @@ func TestDamagedFiles(t *testing.T) {
 		{"dataset", data, otherData},
 	} {
 		for _, file := range below(t, in.root) {
-			t.Run(in.what+"/"+file, func(t *testing.T) { d.damageFile(t, in.what, file, filepath.Join(in.other, file)) })
+			t.Run(in.what+"/"+file, func(t *testing.T) { d.damageFile(t, in.what, file, counterpart(t, filepath.Join(in.other, file))) })
 		}
 	}
+}
+
+// counterpart is the file of another run: of the same name, or the first beside it where names are times.
+func counterpart(t *testing.T, path string) string {
+	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	siblings, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(siblings) == 0 {
+		t.Fatalf("%s: the other run has nothing like it: %v", path, err)
+	}
+	return filepath.Join(filepath.Dir(path), siblings[0].Name())
 }
 
 // otherRun trains another run on other text up to the same step as the broken one, and
