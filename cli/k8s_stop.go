@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -71,9 +72,10 @@ func k8sResumeCommand(o outside) *cobra.Command {
 	var f k8sFlags
 	var workers int
 	c := &cobra.Command{
-		Use:     "resume RUN",
-		Short:   "Go on with a stopped run in a cluster",
-		Long:    "Go on with a stopped run in a cluster, from its newest checkpoint, with as many workers as it had.",
+		Use:   "resume RUN",
+		Short: "Go on with a stopped or failed run in a cluster",
+		Long: `Go on with a stopped run in a cluster, from its newest checkpoint, with as many workers as it had. Of
+a run that has failed, once what 'andrea k8s status' says of it is mended, the Job is made anew.`,
 		Example: "  andrea k8s resume run7\n  andrea k8s resume run7 --workers 8",
 		Args:    oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -93,16 +95,45 @@ func (f k8sFlags) resume(ctx context.Context, o outside, run string, workers int
 	if err != nil {
 		return err
 	}
-	if s.Ended() {
+	if s.Phase == k8s.Complete {
 		return badInput(fmt.Errorf("resuming the run %s: it is %s", run, phaseText(s)))
 	}
 	if err := f.recall(ctx, run, s.Workers, workers); err != nil {
 		return err
 	}
-	if err := f.suspend(ctx, k8s.NameOf(run, k8s.CoordinatorJob), false); err != nil {
+	if s.Phase == k8s.Failed {
+		err = f.again(ctx, run)
+	} else {
+		err = f.suspend(ctx, k8s.NameOf(run, k8s.CoordinatorJob), false)
+	}
+	if err != nil {
 		return err
 	}
 	return o.report(false, nil, fmt.Sprintf("%s goes on: see 'andrea k8s status %s%s'\n", run, run, f.suffix()))
+}
+
+// again makes the coordinator's Job anew, when the old one and its pods have gone: two must never hold the run's folder.
+func (f k8sFlags) again(ctx context.Context, run string) error {
+	name := k8s.NameOf(run, k8s.CoordinatorJob)
+	fail := func(err error) error { return fmt.Errorf("making the Job %s anew: %w", name, err) }
+	job, err := f.get(ctx, "job", name)
+	if err == nil && job == nil {
+		err = errors.New("it has gone meanwhile: submit the run again")
+	}
+	if err != nil {
+		return fail(err)
+	}
+	text, err := json.Marshal(k8s.Again(job))
+	if err != nil {
+		return fail(err)
+	}
+	if _, err := f.kubectl().Run(ctx, nil, "delete", "job", name, "--cascade=foreground", "--ignore-not-found"); err != nil {
+		return fail(err)
+	}
+	if _, err := f.kubectl().Run(ctx, text, "create", "--filename=-"); err != nil {
+		return fail(fmt.Errorf("%w: the old one was deleted: submit the run again, with the same flags", err))
+	}
+	return nil
 }
 
 // recall brings the workers back, or as many as are wanted now; 0: as many as they were.

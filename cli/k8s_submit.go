@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -120,12 +121,10 @@ func (f submitFlags) submit(ctx context.Context, o outside) error {
 	if err != nil {
 		return fail(err)
 	}
-	if exists && f.options.Workers == 0 {
-		state, err := f.cluster.look(ctx, run.Name)
-		if err != nil {
+	if exists {
+		if err := f.keep(ctx, &run); err != nil {
 			return fail(err)
 		}
-		run.SetWorkers(state.Workers.Wanted)
 	}
 	secrets, err := f.missingSecrets(ctx, o, run)
 	if err != nil {
@@ -140,6 +139,23 @@ func (f submitFlags) submit(ctx context.Context, o outside) error {
 		verb = "as submitted"
 	}
 	return o.report(false, nil, fmt.Sprintf("%s is %s: see 'andrea k8s status %s%s'\n", run.Name, verb, run.Name, f.cluster.suffix()))
+}
+
+// keep leaves of a run that exists what others may have changed: the number of its workers, unless one is asked for, and its
+// claim, which may have grown and cannot shrink.
+func (f submitFlags) keep(ctx context.Context, run *k8s.Run) error {
+	if f.options.Workers == 0 {
+		state, err := f.cluster.look(ctx, run.Name)
+		if err != nil {
+			return err
+		}
+		run.SetWorkers(state.Workers.Wanted)
+	}
+	claim, err := f.cluster.get(ctx, "persistentvolumeclaim", k8s.NameOf(run.Name, k8s.RunsClaim))
+	if err == nil && claim != nil {
+		run.Objects = slices.DeleteFunc(run.Objects, func(o k8s.Object) bool { return o.Kind() == claim.Kind() && o.Name() == claim.Name() })
+	}
+	return err
 }
 
 // suffix is what makes the next command mean the same namespace.

@@ -11,13 +11,14 @@ import (
 )
 
 // fakeKubectl stands for kubectl: it writes down its arguments, one call a line, and what it is told to
-// apply, and answers with files. Of several answers to one question each is given once, the last one ever
+// apply or create, and answers with files. Of several answers to one question each is given once, the last one ever
 // after.
 const fakeKubectl = `#!/bin/sh
 cd "$(dirname "$0")" || exit 9
 echo "$*" >> calls
 case "$1" in
 apply) cat > "applied-$(grep -c ^apply calls)"; key=apply ;;
+create) cat > created; key=create ;;
 get) key="get-$2" ;;
 *) key="$1" ;;
 esac
@@ -167,12 +168,20 @@ func TestSubmitAgain(t *testing.T) {
 	if !strings.Contains(c.applied(4), "replicas: 5\n") {
 		t.Error("the wanted number of workers was not applied")
 	}
+	if !strings.Contains(c.applied(4), "kind: PersistentVolumeClaim\n") {
+		t.Error("a claim that is not there was not applied")
+	}
+	c.answers("get-persistentvolumeclaim", `{"kind":"PersistentVolumeClaim","metadata":{"name":"run7-runs"}}`)
+	c.k8s(0, "submit", "--name", "run7", "--job", "job.yaml")
+	if strings.Contains(c.applied(6), "kind: PersistentVolumeClaim\n") {
+		t.Error("a claim that is there was applied: it may have grown, and cannot shrink")
+	}
 	c.write("job.yaml", "steps: 71\noptimizer: {lr: 2e-3}\n")
 	r := c.k8s(2, "submit", "--name", "run7", "--job", "job.yaml")
 	if !strings.Contains(r.stderr, "steps: 70 became 71") || !strings.Contains(r.stderr, "optimizer.lr: 0.001 became 0.002") {
 		t.Errorf("it says %s", r.stderr)
 	}
-	if len(c.calls("apply")) != 4 {
+	if len(c.calls("apply")) != 6 {
 		t.Error("it applied another job")
 	}
 }
@@ -289,6 +298,36 @@ func TestStopAndResume(t *testing.T) {
 	c.k8s(0, "stop", "run7") // sends the workers away
 	if got := c.calls("patch"); len(got) != len(want)+1 || !strings.Contains(got[len(want)], `"replicas":0`) {
 		t.Errorf("stopping a complete run: %q", got)
+	}
+}
+
+// A run that has failed goes on when its Job is made anew, after the old one and its pods have gone.
+func TestResumeAFailedRun(t *testing.T) {
+	c := newCluster(t)
+	c.answers(states, failedState)
+	c.answers("get-job", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"run7-coordinator","uid":"u"},"spec":{"activeDeadlineSeconds":12345678,"selector":{"matchLabels":{"controller-uid":"u"}}},"status":{"failed":11}}`)
+	if r := c.k8s(0, "status", "run7"); !strings.Contains(r.stdout, "andrea k8s resume run7") {
+		t.Errorf("it does not say how to go on: %s", r.stdout)
+	}
+	c.k8s(0, "resume", "run7")
+	made, err := os.ReadFile(filepath.Join(c.bin, "created"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(made); !strings.Contains(text, `"name":"run7-coordinator"`) || !strings.Contains(text, "12345678") || strings.Contains(text, "selector") || strings.Contains(text, "status") {
+		t.Errorf("it made %s", text)
+	}
+	if got := c.calls("delete"); len(got) != 1 || !strings.Contains(got[0], "delete job run7-coordinator --cascade=foreground") {
+		t.Errorf("deleting: %q", got)
+	}
+	if got := c.calls("patch"); len(got) != 1 || !strings.Contains(got[0], `"replicas":3`) {
+		t.Errorf("the workers: %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(c.bin, "create-fails"), []byte("no quota"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.k8s(1, "resume", "run7"); !strings.Contains(r.stderr, "no quota") || !strings.Contains(r.stderr, "submit the run again") {
+		t.Errorf("it says %s", r.stderr)
 	}
 }
 

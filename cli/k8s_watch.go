@@ -65,6 +65,9 @@ func stateText(s k8s.State, step *k8s.Progress) string {
 	for _, problem := range s.Problems {
 		fmt.Fprintf(&b, "             %s\n", problem)
 	}
+	if s.Phase == k8s.Failed {
+		fmt.Fprintf(&b, "             when that is mended, 'andrea k8s resume %s' goes on from its newest checkpoint\n", s.Run)
+	}
 	if step != nil {
 		fmt.Fprintf(&b, "step         %d/%d  loss %.3f  %.0f tokens/s\n", step.Step, step.Steps, float64(*step.Loss), float64(step.Speed))
 	}

@@ -5,6 +5,7 @@ const (
 	CoordinatorJob   = "coordinator" // a Job
 	WorkerDeployment = "worker"      // or a Job
 	JobConfig        = "job"         // a ConfigMap
+	RunsClaim        = "runs"        // a PersistentVolumeClaim, with the run's folder
 	ServerSecret     = "server"      // keys and certificate of the coordinator's server
 	WorkerSecret     = "worker"      // lets workers in
 	ObserverSecret   = "observer"    // lets in who only looks; no pod has it

@@ -140,7 +140,7 @@ func (s *State) addWorker(o object) {
 	case "Pod":
 		if o.is("Ready") {
 			s.Workers.Ready++
-		} else if why := o.trouble(); why != "" && o.Metadata.Deletion == "" && o.Status.Phase != "Succeeded" {
+		} else if why := o.trouble(); why != "" && o.Metadata.Deletion == "" && o.Status.Phase != "Succeeded" && !o.disrupted() {
 			s.Problems = append(s.Problems, o.Metadata.Name+": "+why)
 		}
 	}
@@ -200,6 +200,10 @@ func (s *State) judge(job object, pod *object) {
 		}
 	}
 }
+
+// disrupted reports that a pod has ended since it was evicted or its node was shut down. Another has taken its place, and this
+// one may stay for days.
+func (o object) disrupted() bool { return o.Status.Phase == "Failed" && o.is("DisruptionTarget") }
 
 // lost reports that a pod was told to end since its node did not answer, and has not.
 func (o object) lost() bool {

@@ -2,6 +2,7 @@ package k8s
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,6 +42,24 @@ func TestStates(t *testing.T) {
 		if err != nil || s.Phase != test.phase || !strings.Contains(s.Reason, test.reason) || test.reason == "" && s.Reason != "" {
 			t.Errorf("%s: %s (%s), want %s (%s): %v", test.name, s.Phase, s.Reason, test.phase, test.reason, err)
 		}
+	}
+}
+
+// What keeps a worker from running is told; one that went with its node and has been replaced is not.
+func TestProblemsOfWorkers(t *testing.T) {
+	worker := func(name, status string) string {
+		return strings.ReplaceAll(podJSON(name, "2026-01-01T00:00:00Z", status), "coordinator", "worker")
+	}
+	const ended = `"phase":"Failed","containerStatuses":[{"state":{"terminated":{"exitCode":143,"message":"left"}}}]`
+	s, err := StateOf("run7", []byte(`{"items":[`+strings.Join([]string{
+		worker("shut-down-with-its-node", `{`+ended+`,"conditions":[{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}`),
+		worker("ended", `{`+ended+`}`),
+		worker("without-gpu", `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"Insufficient nvidia.com/gpu"}]}`),
+		worker("starting", `{"phase":"Pending"}`),
+	}, ",")+`]}`))
+	want := []string{"ended: it ended with code 143: left", "without-gpu: Unschedulable: Insufficient nvidia.com/gpu"}
+	if err != nil || !slices.Equal(s.Problems, want) {
+		t.Errorf("problems %q, want %q: %v", s.Problems, want, err)
 	}
 }
 
