@@ -247,8 +247,18 @@ func TestComponentsDoWhatTheySay(t *testing.T) {
 			t.Errorf("tolerated are %v, not %s", keys, want)
 		}
 	}
-	if worker.podSpec()["terminationGracePeriodSeconds"].(int) > 30 {
-		t.Error("the node is gone before the pod")
+	for _, overlay := range Overlays() { // whatever the overlay's own grace
+		for _, components := range [][]string{{"spot"}, {"spot", "worker-job"}} {
+			run, err := Render(Options{Overlay: overlay, Components: components})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range run.Objects {
+				if whole, hasPods := o.podSpec()["terminationGracePeriodSeconds"].(int); hasPods && o.component() == Worker && whole != 15 {
+					t.Errorf("%s with %v: %s has %d s, and the node is gone before the pod", overlay, components, o.Kind(), whole)
+				}
+			}
+		}
 	}
 }
 

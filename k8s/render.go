@@ -37,6 +37,7 @@ type Run struct {
 const (
 	jobKey       = "job.yaml" // in the ConfigMap of the job
 	gpuComponent = "gpu-nvidia"
+	jobComponent = "worker-job"
 	gpuResource  = "nvidia.com/gpu"
 	dataVolume   = "data"
 	dataVariable = "DATA"
@@ -148,21 +149,27 @@ func (o Options) override(k *kustomization) {
 	if o.Namespace != "" {
 		k.Namespace = o.Namespace
 	}
-	folderOf := func(component string) string { return "../../components/" + component }
-	first := slices.Clone(o.Components)
-	if o.GPU && !slices.Contains(first, gpuComponent) {
-		first = append(first, gpuComponent)
+	wanted := slices.Clone(o.Components)
+	if o.GPU {
+		wanted = append(wanted, gpuComponent)
 	}
-	components := make([]string, 0, len(first)+len(k.Components))
-	for _, c := range first {
-		components = append(components, folderOf(c))
-	}
-	for _, c := range k.Components {
-		if !slices.Contains(components, c) {
-			components = append(components, c)
+	k.Components = componentsInOrder(k.Components, wanted)
+}
+
+// componentsInOrder adds components to those of an overlay, whose values they may change. The one that replaces the Deployment
+// comes before all that patch it.
+func componentsInOrder(own, wanted []string) (folders []string) {
+	for _, name := range wanted {
+		folder := "../../components/" + name
+		switch {
+		case slices.Contains(folders, folder) || slices.Contains(own, folder):
+		case name == jobComponent:
+			own = append([]string{folder}, own...)
+		default:
+			folders = append(folders, folder)
 		}
 	}
-	k.Components = components
+	return append(own, folders...)
 }
 
 // setImages gives the containers the images that were named.

@@ -3,6 +3,7 @@ package k8s
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -112,7 +113,11 @@ func StateOf(run string, list []byte) (State, error) {
 		}
 	}
 	if job != nil {
-		s.judge(*job, newest(coordinators))
+		last := newest(coordinators)
+		s.judge(*job, last)
+		if s.Phase == Waiting && s.Reason == "" {
+			s.Reason = lastTrouble(coordinators, last)
+		}
 	}
 	return s, nil
 }
@@ -125,6 +130,15 @@ func newest(pods []object) (last *object) {
 		}
 	}
 	return last
+}
+
+// lastTrouble is why the pod before one has ended, while that one is only starting; empty when it ended in order, or there was none.
+func lastTrouble(pods []object, starting *object) string {
+	before := newest(slices.DeleteFunc(slices.Clone(pods), func(o object) bool { return o.Metadata.Name == starting.Metadata.Name }))
+	if before == nil || before.disrupted() || before.trouble() == "" {
+		return ""
+	}
+	return "its pod is starting, after " + before.Metadata.Name + ": " + before.trouble()
 }
 
 func (s *State) addWorker(o object) {

@@ -32,6 +32,8 @@ func TestStates(t *testing.T) {
 		{"preparing tokens", Waiting, "", []string{jobJSON(`{}`, ""), podJSON("p", early, `{"phase":"Pending","initContainerStatuses":[{"state":{"running":{}}}],"containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}}]}`)}},
 		{"ready", Running, "", []string{jobJSON(`{}`, ""), podJSON("p", early, ready)}},
 		{"the newest pod counts", Waiting, "ended with code 143: terminated", []string{jobJSON(`{}`, ""), podJSON("new", late, `{"phase":"Failed","containerStatuses":[{"state":{"terminated":{"exitCode":143,"message":"terminated\n"}}}]}`), podJSON("p", early, ready)}},
+		{"starting again", Waiting, "starting, after p: it ended with code 1: no space", []string{jobJSON(`{}`, ""), podJSON("p", early, `{"phase":"Failed","containerStatuses":[{"state":{"terminated":{"exitCode":1,"message":"no space\n"}}}]}`), podJSON("new", late, `{"phase":"Pending"}`)}},
+		{"starting after a drain", Waiting, "", []string{jobJSON(`{}`, ""), podJSON("p", early, `{"phase":"Failed","conditions":[{"type":"DisruptionTarget","status":"True"}],"containerStatuses":[{"state":{"terminated":{"exitCode":143}}}]}`), podJSON("new", late, `{"phase":"Pending"}`)}},
 		{"its node is lost", Waiting, "node n1 does not answer", []string{jobJSON(`{}`, ""), strings.Replace(podJSON("p", early, `{"phase":"Running","conditions":[{"type":"Ready","status":"False"},{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager"}]}`), `"metadata":{`, `"spec":{"nodeName":"n1"},"metadata":{"deletionTimestamp":"`+late+`",`, 1)}},
 		{"writes its checkpoint", Stopping, "", []string{suspended, podJSON("p", early, ready)}},
 		{"stopped", Stopped, "", []string{suspended, podJSON("p", early, `{"phase":"Failed"}`)}},
