@@ -91,20 +91,20 @@ func (a *arena) startCluster() {
 			a.t.Error(err)
 		}
 	})
-	a.t.Logf("measured: two nodes were ready after %.1f s", time.Since(began).Seconds())
+	a.t.Logf("measured: %d nodes were ready after %.1f s", len(a.own.Nodes()), time.Since(began).Seconds())
 	a.kubeconfig, a.kubectl, a.image = a.own.Kubeconfig, a.own.Kubectl, clusterImage
 	if err := os.Symlink(a.own.Kubectl, filepath.Join(a.bin, "kubectl")); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// whatIsMissing says what two nodes need that is not there; empty when all is.
+// whatIsMissing says what nodes need that is not there; empty when all is.
 func whatIsMissing(tools cluster.Tools) string {
 	if missing := tools.Missing(slices.Concat(cluster.ControlPrograms, cluster.ClusterPrograms)); len(missing) > 0 {
 		return fmt.Sprintf("%v are missing: %v", missing, cluster.ErrNotBuilt)
 	}
 	if missing := cluster.MissingPackages(); len(missing) > 0 {
-		return fmt.Sprintf("two nodes need the packages %v: run 'go run ./build cluster' in test/k8s as root of a Debian, or install what they have", missing)
+		return fmt.Sprintf("nodes need the packages %v: run 'go run ./build cluster' in test/k8s as root of a Debian, or install what they have", missing)
 	}
 	return ""
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"andrea/test/k8s/cluster"
 )
 
 // scenario is something that happens to a run, which ends in the weights of the undisturbed one all the same.
@@ -29,10 +31,12 @@ var together = []scenario{
 	{"workers-evicted", false, workersEvicted},
 	{"gpus-short", true, gpusShort},
 	{"worker-killed", true, workerKilled},
+	{"disk-full", true, diskFull},
+	{"spot-notice", false, spotNotice},
 }
 
-// alone are scenarios of nodes.
-var alone = []scenario{
+// ofNodes are scenarios of a node, one after the other.
+var ofNodes = []scenario{
 	{"coordinator-drained", false, coordinatorNodeDrained},
 	{"node-lost", true, nodeLost},
 }
@@ -40,11 +44,22 @@ var alone = []scenario{
 // calm names the run whose weights all others must have.
 const calm = "undisturbed"
 
-// Runs in a cluster of two nodes, or in that of the kubeconfig in ANDREA_KUBECONFIG, end in the same weights whatever
+// Runs in a cluster with nodes of our own, or in that of the kubeconfig in ANDREA_KUBECONFIG, end in the same weights whatever
 // happens to their pods and nodes.
 func TestInACluster(t *testing.T) {
 	a := newArena(t)
+	nodes := func(t *testing.T) {
+		for _, s := range ofNodes {
+			t.Run(s.name, func(t *testing.T) { a.play(t, s) })
+		}
+	}
 	t.Run("pods", func(t *testing.T) {
+		if a.own != nil { // with a spare node
+			t.Run("nodes", func(t *testing.T) {
+				t.Parallel()
+				nodes(t)
+			})
+		}
 		t.Run("bad-job", func(t *testing.T) {
 			t.Parallel()
 			badJobFails(a.trial(t, "bad-job"))
@@ -56,8 +71,8 @@ func TestInACluster(t *testing.T) {
 			})
 		}
 	})
-	for _, s := range alone {
-		t.Run(s.name, func(t *testing.T) { a.play(t, s) })
+	if a.own == nil {
+		t.Run("nodes", nodes)
 	}
 	want, ended := a.sums.of[calm]
 	if !ended {
@@ -99,14 +114,17 @@ func undisturbedRun(r trial) {
 	r.reaches(1)
 	r.measured("submit to the first step", began)
 	pod := r.view().coordinator().Metadata.Name
+	r.reaches(clusterSteps)
+	last := time.Now()
 	r.andrea(0, "wait", r.name, "-n", r.name, "--timeout", patience.String())
 	r.measured("submit to complete", began)
+	r.measured("last step to complete", last)
 	for line := range strings.Lines(r.andrea(0, "logs", r.name, "-n", r.name).stdout) {
 		if !json.Valid([]byte(line)) {
 			r.t.Errorf("its log has the line %s", line)
 		}
 	}
-	if end := r.view().pod(pod); end.Status.Phase != "Succeeded" || end.Status.ContainerStatuses[0].State.Terminated.ExitCode != 0 {
+	if end := r.view().pod(pod); end.Status.Phase != "Succeeded" || end.end().ExitCode != 0 {
 		r.t.Errorf("the coordinator ended as %+v", end)
 	}
 	workers := r.workers()
@@ -177,15 +195,31 @@ func workerKilled(r trial) {
 	r.measured("kill -9 of a worker to three that are ready", began)
 }
 
+// coordinatorProcessKilled: once, and once more than its Job has patience for. That has failed then, and is resumed.
 func coordinatorProcessKilled(r trial) {
-	pod := r.start(30)
-	at := r.step(pod)
+	r.edit = func(o map[string]any) {
+		if spec, isMap := o["spec"].(map[string]any); isMap && spec["backoffLimit"] != nil {
+			spec["backoffLimit"] = 1
+		}
+	}
+	first := r.start(30)
+	at := r.step(first)
 	began := time.Now()
-	r.kill(pod)
-	again := r.next(pod)
+	r.kill(first)
+	again := r.next(first)
 	r.measured("kill -9 of the coordinator to its next step", began)
-	if again < at {
-		r.t.Errorf("it went back to step %d from %d, though its workers lived", again, at)
+	second := r.view().coordinator().Metadata.Name
+	r.kill(second)
+	r.eventually("the Job has failed", func() bool { return r.ended(r.name+"-coordinator") == "Failed" }, r.story)
+	if s := r.status(); s.Phase != "failed" || !strings.Contains(s.Reason, "BackoffLimitExceeded") {
+		r.t.Errorf("it is %+v", s)
+	}
+	began = time.Now()
+	r.andrea(0, "resume", r.name, "-n", r.name)
+	third := r.next(second)
+	r.measured("resuming a failed run to its next step", began)
+	if again < at || third < again {
+		r.t.Errorf("it went from step %d to %d and %d, though its workers lived", at, again, third)
 	}
 }
 
@@ -194,8 +228,10 @@ func deploymentScaled(r trial) {
 	r.pace = slowly
 	r.start(10)
 	for _, n := range []int{1, 5, 0, 3} {
+		began := time.Now()
 		r.kube("", "scale", "deployment", r.name+"-worker", "-n", r.name, fmt.Sprintf("--replicas=%d", n))
 		r.workersReady(n)
+		r.measured(fmt.Sprintf("scaling to %d workers that are ready", n), began)
 	}
 }
 
@@ -228,12 +264,97 @@ func suspended(r trial) {
 // graceTooShort: everything goes with a second of grace; what it costs are steps, not the run.
 func graceTooShort(r trial) {
 	pod := r.start(30)
+	began := time.Now()
 	r.kube("", "delete", "pod", "-n", r.name, "-l", "app.kubernetes.io/instance="+r.name, "--grace-period=1")
 	r.next(pod)
+	r.measured("end of all pods within a second to the next step", began)
 }
 
-// gpusShort: one GPU for three workers, whose engine computes on processors all the same.
+// spotNotice: two of three workers are told to end, with the grace of the component spot. Each finishes or gives back what it
+// computes, leaves in order and ends with code 143; the run goes on with the third, and others come.
+func spotNotice(r trial) {
+	r.pace = slowly
+	coordinator := r.start(10, "--component", "spot")
+	r.workersReady(3)
+	noticed := r.workers()[:2]
+	for _, pod := range noticed {
+		r.holds(pod, true)
+	}
+	at, began := r.step(coordinator), time.Now()
+	r.kube("", append([]string{"delete", "pod", "-n", r.name, "--wait=false"}, noticed...)...)
+	r.eventually("the ends of the workers", func() bool {
+		v := r.view()
+		return v.pod(noticed[0]).end().FinishedAt != "" && v.pod(noticed[1]).end().FinishedAt != ""
+	}, r.story)
+	r.measured("spot notice to the ends of two workers", began)
+	for _, pod := range noticed {
+		if p := r.view().pod(pod); p.end().ExitCode != 143 || p.Spec.TerminationGracePeriodSeconds != 15 {
+			r.t.Errorf("%s had %d s and ended as %+v", pod, p.Spec.TerminationGracePeriodSeconds, p.end())
+		}
+		r.holds(pod, false)
+	}
+	r.workersReady(3)
+	r.measured("spot notice to three workers that are ready", began)
+	r.reaches(at + 5)
+	if now := r.view().coordinator().Metadata.Name; now != coordinator {
+		r.t.Errorf("the coordinator %s became %s", coordinator, now)
+	}
+	if reasons := r.farewells(coordinator); !slices.Equal(reasons, []string{"left", "left"}) {
+		r.t.Errorf("the coordinator says that workers left: %q", reasons)
+	}
+}
+
+// diskFull: the volume fills while the run trains. Its coordinator says so and fails, and fails again when it is started there;
+// when the volume has grown it goes on.
+func diskFull(r trial) {
+	claim := r.name + "-runs"
+	r.edit = func(o map[string]any) {
+		if o["kind"] == "PersistentVolumeClaim" {
+			o["spec"].(map[string]any)["storageClassName"] = cluster.SmallClass
+		}
+	}
+	first := r.start(50)
+	began := time.Now()
+	if err := r.own.FillSmallVolume(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.failsForSpace(first)
+	r.measured("full volume to the coordinator's end", began)
+	second := ""
+	r.eventually("the second try", func() bool {
+		second = r.view().coordinator().Metadata.Name
+		return second != first
+	}, r.story)
+	r.failsForSpace(second)
+	r.measured("full volume to the end of the second try", began)
+	began = time.Now()
+	r.kube("", "patch", "persistentvolumeclaim", claim, "-n", r.name, "--type=merge", "-p", `{"spec":{"resources":{"requests":{"storage":"20Gi"}}}}`)
+	if err := r.own.GrowSmallVolume(); err != nil {
+		r.t.Fatal(err)
+	}
+	again := r.next(second)
+	r.measured("room on the volume to the next step", began)
+	if again <= 20 { // of which step there was a whole checkpoint
+		r.t.Errorf("it went back to step %d", again)
+	}
+}
+
+// failsForSpace waits for a coordinator's end, and looks for what it says of it to kubectl and to andrea.
+func (r trial) failsForSpace(coordinator string) {
+	r.t.Helper()
+	const full = "no space left on device"
+	r.eventually(coordinator+" fails", func() bool { return r.view().pod(coordinator).Status.Phase == "Failed" }, r.story)
+	if end := r.view().pod(coordinator).end(); end.ExitCode != 1 || !strings.Contains(end.Message, full) {
+		r.t.Errorf("%s ended as %+v", coordinator, end)
+	}
+	if s := r.status(); s.Phase != "waiting" || !strings.Contains(s.Reason, full) {
+		r.t.Errorf("it is %+v", s)
+	}
+}
+
+// gpusShort: one GPU for three workers, whose engine computes on processors all the same. Then there are three.
 func gpusShort(r trial) {
+	const missing = "Insufficient nvidia.com/gpu"
 	r.pace = slowly
 	r.gpus(1)
 	defer r.gpus(0)
@@ -248,11 +369,20 @@ func gpusShort(r trial) {
 		}
 	}
 	r.start(5, "--gpu", "1")
+	began := time.Now()
 	r.eventually("what is said of missing GPUs", func() bool {
 		s := r.status()
-		return s.Workers.Ready == 1 && len(s.Problems) == 2 && strings.Count(strings.Join(s.Problems, " "), "Insufficient nvidia.com/gpu") >= 2
+		return s.Workers.Ready == 1 && len(s.Problems) == 2 && strings.Count(strings.Join(s.Problems, " "), missing) >= 2
 	}, r.story)
-	r.eventually("the end without them", func() bool { return r.ended(r.name+"-coordinator") != "" }, r.story)
+	r.measured("first step to two pods that are said to lack a GPU", began)
+	if events := r.kube("", "get", "events", "-n", r.name, "--field-selector=reason=FailedScheduling"); !strings.Contains(events, missing) {
+		r.t.Errorf("the events say nothing of it: %s", events)
+	}
+	r.reaches(r.reaches(5) + 20)
+	began = time.Now()
+	r.gpus(3)
+	r.workersReady(3)
+	r.measured("two more GPUs to three workers that are ready", began)
 }
 
 // gpus tells the API server that a node has GPUs.
@@ -285,8 +415,9 @@ func workersAsJob(r trial) {
 }
 
 func coordinatorNodeDrained(r trial) {
+	r.spare = true
 	pod := r.start(30)
-	node := r.view().pod(pod).Spec.NodeName
+	node := r.nodeOf(pod)
 	at := r.step(pod)
 	began := time.Now()
 	// It waits for budgets, and says so as warnings.
@@ -307,11 +438,22 @@ func coordinatorNodeDrained(r trial) {
 	r.measured("drain to three workers that are ready", began)
 }
 
+// nodeOf is the node of a coordinator, with which something may happen.
+func (r trial) nodeOf(coordinator string) string {
+	r.t.Helper()
+	node := r.view().pod(coordinator).Spec.NodeName
+	if r.own != nil && node != cluster.SpareNode {
+		r.t.Fatalf("it is on %s, where others are\n%s", node, r.story())
+	}
+	return node
+}
+
 // nodeLost: the coordinator's. The workers that were there are replaced when the cluster has noticed and waited; the
 // coordinator when somebody has said that the node is off, since two must never hold one volume. The node comes back.
 func nodeLost(r trial) {
+	r.spare = true
 	pod := r.start(30)
-	node := r.view().pod(pod).Spec.NodeName
+	node := r.nodeOf(pod)
 	began := time.Now()
 	if err := r.own.LoseNode(node); err != nil {
 		r.t.Fatal(err)

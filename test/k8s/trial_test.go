@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"andrea/test/k8s/cluster"
 )
 
 // trial is a run in the arena, in a namespace of its own.
@@ -16,6 +18,8 @@ type trial struct {
 	name string
 	edit func(object map[string]any) // changes objects before they are applied; may be nil
 	pace string                      // what the coordinator may use of a processor; empty: as much as a worker
+	// The spare node of a cluster of our own may be used; the coordinator begins there.
+	spare bool
 }
 
 // clusterJob takes long enough to be disturbed in: not because it computes much, but because its pods may use only a part of
@@ -61,6 +65,9 @@ func (r trial) edited(text string) string {
 				limits["cpu"] = r.pace
 			}
 		}
+		if pods := podSpec(o); pods != nil && r.spare && r.own != nil {
+			useSpare(pods)
+		}
 		if r.edit != nil {
 			r.edit(o)
 		}
@@ -71,6 +78,18 @@ func (r trial) edited(text string) string {
 		fmt.Fprintf(&all, "---\n%s\n", out)
 	}
 	return all.String()
+}
+
+// useSpare lets pods come to the spare node, and coordinators rather there than elsewhere.
+func useSpare(pods map[string]any) {
+	tolerations, _ := pods["tolerations"].([]any)
+	pods["tolerations"] = append(tolerations, map[string]any{"key": cluster.SpareTaint, "operator": "Exists", "effect": "NoSchedule"})
+	if containers, _ := pods["containers"].([]any); containers[0].(map[string]any)["name"] != "coordinator" {
+		return
+	}
+	there := map[string]any{"matchExpressions": []any{map[string]any{"key": "kubernetes.io/hostname", "operator": "In", "values": []any{cluster.SpareNode}}}}
+	pods["affinity"] = map[string]any{"nodeAffinity": map[string]any{
+		"preferredDuringSchedulingIgnoredDuringExecution": []any{map[string]any{"weight": 100, "preference": there}}}}
 }
 
 // podSpec is the spec of the pods of a Job or Deployment; nil for other objects.
@@ -104,6 +123,16 @@ func (r trial) evict(pod string) {
 	r.eventually("evicting "+pod, func() bool {
 		return r.run(body, r.kubectl, "create", "--raw", "/api/v1/namespaces/"+r.name+"/pods/"+pod+"/eviction", "-f", "-").code == 0
 	}, r.story)
+}
+
+// holds keeps a pod that is deleted, so that its end can be read, or lets it go.
+func (r trial) holds(pod string, held bool) {
+	r.t.Helper()
+	finalizers := "[]"
+	if held {
+		finalizers = `["test.andrea/read-its-end"]`
+	}
+	r.kube("", "patch", "pod", pod, "-n", r.name, "--type=merge", "-p", `{"metadata":{"finalizers":`+finalizers+`}}`)
 }
 
 // kill sends SIGKILL to a pod's program.

@@ -5,6 +5,7 @@ package k8s
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // podView is what is looked at of a pod.
@@ -15,15 +16,32 @@ type podView struct {
 		DeletionTimestamp string
 		Labels            map[string]string
 	}
-	Spec   struct{ NodeName string }
+	Spec struct {
+		NodeName                      string
+		TerminationGracePeriodSeconds int
+	}
 	Status struct {
 		Phase             string
 		Conditions        []struct{ Type, Status, Reason string }
 		ContainerStatuses []struct {
 			RestartCount int
-			State        struct{ Terminated struct{ ExitCode int } }
+			State        struct{ Terminated podEnd }
 		}
 	}
+}
+
+// podEnd is how a container has ended; FinishedAt is empty when it has not.
+type podEnd struct {
+	ExitCode            int
+	Message, FinishedAt string
+}
+
+// end is how the pod's first container has ended.
+func (p podView) end() (e podEnd) {
+	for _, c := range p.Status.ContainerStatuses {
+		return c.State.Terminated
+	}
+	return e
 }
 
 // is reports that a condition holds.
@@ -165,6 +183,18 @@ func (r trial) workersReady(n int) {
 		}
 		return len(v.workers("Running")) == n && len(v.workers("Pending")) == 0 && (ready == n || r.ended(r.name+"-coordinator") == "Complete")
 	}, r.story)
+}
+
+// farewells are the reasons for which workers have left, as the coordinator's log says.
+func (r trial) farewells(coordinator string) (reasons []string) {
+	r.t.Helper()
+	for line := range strings.Lines(string(r.ask("/api/v1/namespaces/" + r.name + "/pods/" + coordinator + "/log?container=coordinator"))) {
+		var row struct{ Msg, Reason string }
+		if json.Unmarshal([]byte(line), &row) == nil && row.Msg == "worker left" {
+			reasons = append(reasons, row.Reason)
+		}
+	}
+	return reasons
 }
 
 // status is what 'andrea k8s status' says.

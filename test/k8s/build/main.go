@@ -1,5 +1,5 @@
 // Command build builds the programs of Kubernetes that the tests run, once for each version of them: those of a control
-// plane, or with the argument "cluster" those of two nodes as well, for which it installs some Debian packages:
+// plane, or with the argument "cluster" those of nodes as well, for which it installs some Debian packages:
 //
 //	cd test/k8s && go run ./build cluster && go test ./...
 package main

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Cluster is a Kubernetes with two nodes. Each node is a process in namespaces of its own, with a containerd and a kubelet
+// Cluster is a Kubernetes with three nodes, one of which is spare. Each node is a process in namespaces of its own, with a containerd and a kubelet
 // below it, so that it can be lost as a machine is.
 type Cluster struct {
 	*Control
@@ -59,6 +59,9 @@ func StartCluster(ctx context.Context, tools Tools, layout, pause string) (*Clus
 func (c *Cluster) start(ctx context.Context) (err error) {
 	dir := filepath.Join(c.home.dir, "control")
 	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := c.small().make(); err != nil {
 		return err
 	}
 	network := [][]string{
@@ -115,6 +118,15 @@ func (c *Cluster) newNode(i int, name string) *node {
 }
 
 func (c *Cluster) storage() string { return filepath.Join(c.home.dir, "storage") }
+
+// small is the disk of the one volume that may become full.
+func (c *Cluster) small() smallDisk { return smallDisk(filepath.Join(c.storage(), "small")) }
+
+// FillSmallVolume leaves no room on the volume of SmallClass, as somebody else does who writes there too.
+func (c *Cluster) FillSmallVolume() error { return c.small().fill() }
+
+// GrowSmallVolume makes that volume larger, as a provider does when a claim asks for more.
+func (c *Cluster) GrowSmallVolume() error { return c.small().grow() }
 
 // start starts a node; it goes on from what its disk holds.
 func (n *node) start() error {
@@ -229,24 +241,36 @@ func (c *Cluster) KillPod(uid, program string) error {
 	return nil
 }
 
+// SmallClass is the StorageClass of a single volume of little room, which can be filled.
+const SmallClass = "small"
+
 // makeVolumes makes storage for claims: folders that all nodes have, as a file server gives them. A node gives no folder
 // of its own to a group, so everybody may write there.
 func (c *Cluster) makeVolumes(ctx context.Context) error {
 	var text strings.Builder
 	text.WriteString(`{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "shared", "annotations":
-{"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "kubernetes.io/no-provisioner"}`)
+{"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "kubernetes.io/no-provisioner"}
+---
+{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "` + SmallClass + `"},
+"provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": true}`)
 	for i := range volumes {
 		name := fmt.Sprintf("volume-%d", i)
 		dir := filepath.Join(c.storage(), name)
 		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o777)); err != nil {
 			return err
 		}
-		fmt.Fprintf(&text, "\n---\n"+`{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": %q}, "spec": {"capacity": {"storage": "20Gi"},
-"accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "shared",
-"hostPath": {"path": %q, "type": "Directory"}}}`, name, filepath.Join(storageFolder, name))
+		text.WriteString(volumeOf(name, "shared"))
 	}
+	text.WriteString(volumeOf(filepath.Base(string(c.small())), SmallClass))
 	_, err := c.kubectl(ctx, text.String(), "apply", "--server-side", "-f", "-")
 	return err
+}
+
+// volumeOf is the object of a volume, which lies in the folder of its name.
+func volumeOf(name, class string) string {
+	return fmt.Sprintf("\n---\n"+`{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": %q}, "spec": {"capacity": {"storage": "20Gi"},
+"accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain", "storageClassName": %q,
+"hostPath": {"path": %q, "type": "Directory"}}}`, name, class, filepath.Join(storageFolder, name))
 }
 
 // awaitNodes waits until nodes are there and ready.
@@ -313,7 +337,8 @@ func (c *Cluster) Stop() error {
 	if c.Control != nil {
 		c.Control.Stop()
 	}
-	// The network outlives them as long as this process.
+	// Network and disk outlive them as long as this process.
 	_ = exec.Command("ip", "link", "delete", "nodes").Run() // it may not be there
+	c.small().remove()
 	return c.home.remove()
 }

@@ -54,6 +54,10 @@ func (p plan) cni() []byte {
 // kubelet is its configuration. It evicts nothing for want of disk: the machine's disk is not the nodes'. Its lease is
 // short, so that the loss of a node is noticed soon.
 func (p plan) kubelet() []byte {
+	taints := "[]"
+	if p.Name == SpareNode {
+		taints = "[{key: " + SpareTaint + ", effect: NoSchedule}]"
+	}
 	return fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: %[1]s
@@ -72,6 +76,7 @@ imageGCLowThresholdPercent: 99
 nodeLeaseDurationSeconds: 8
 nodeStatusUpdateFrequency: 2s
 nodeStatusReportFrequency: 1m
+registerWithTaints: %[6]s
 resolvConf: %[5]s
-`, p.Address, p.Cgroup, gateway, containerdSocket, p.file("resolv.conf"))
+`, p.Address, p.Cgroup, gateway, containerdSocket, p.file("resolv.conf"), taints)
 }

@@ -87,7 +87,7 @@ func (p plan) mounts() error {
 	for _, m := range []struct{ from, to string }{
 		{filepath.Join(p.Dir, "lib"), "/var/lib"}, {filepath.Join(p.Dir, "log"), "/var/log"}, {p.Storage, storageFolder},
 	} {
-		if err := errors.Join(os.MkdirAll(m.from, 0o755), os.MkdirAll(m.to, 0o755), syscall.Mount(m.from, m.to, "", syscall.MS_BIND, "")); err != nil {
+		if err := errors.Join(os.MkdirAll(m.from, 0o755), os.MkdirAll(m.to, 0o755), syscall.Mount(m.from, m.to, "", syscall.MS_BIND|syscall.MS_REC, "")); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.to, err)
 		}
 	}

@@ -3,7 +3,14 @@ package cluster
 import "fmt"
 
 // nodeNames are the nodes of a Cluster.
-var nodeNames = []string{"node-a", "node-b"}
+var nodeNames = []string{"node-a", "node-b", SpareNode}
+
+// SpareNode is the node of a Cluster that takes only pods which tolerate the taint SpareTaint: it can be drained and lost while
+// others train.
+const (
+	SpareNode  = "node-c"
+	SpareTaint = "spare"
+)
 
 const (
 	// gateway is the address of the control plane and of DNS in the network of nodes, which is not the machine's.

@@ -1,5 +1,5 @@
 // Package cluster runs a real Kubernetes in namespaces of its own, which the kernel clears away with the process: a control
-// plane alone, or with two nodes. It builds the programs that it needs.
+// plane alone, or with nodes. It builds the programs that it needs.
 package cluster
 
 import (
