@@ -38,7 +38,7 @@ type k8sFlags struct {
 
 func (f *k8sFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: the overlay's, or the one that kubectl uses)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: the one that kubectl uses)")
 	flags.StringVar(&f.context, "context", "", "context of kubectl's configuration")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubectl's configuration")
 }

@@ -26,6 +26,7 @@ type submitFlags struct {
 func (f *submitFlags) add(c *cobra.Command) {
 	f.cluster.add(c)
 	flags := c.Flags()
+	flags.Lookup("namespace").Usage = "namespace (default: the overlay's, or the one that kubectl uses)"
 	flags.StringVar(&f.options.Name, "name", "", "name of the run (default: the overlay's)")
 	flags.StringVar(&f.options.Overlay, "overlay", "quickstart", "what it is made of: "+strings.Join(k8s.Overlays(), ", "))
 	flags.StringArrayVar(&f.options.Components, "component", nil, "add a component: "+strings.Join(k8s.Components(), ", ")+"; can be repeated")
@@ -99,7 +100,7 @@ changes nothing; another job under the same name is refused, and the keys that d
 are named: a run's job never changes.`,
 		Example: `  andrea k8s submit --name run7 --overlay 12m --job job.yaml --image registry.example.com/andrea:v1
   andrea k8s submit --name try --image registry.example.com/andrea:v1       a minute on CPUs, no data needed
-  andrea k8s submit --name big --overlay 120m --gpu 1 --workers 8 --image ... --worker-image ...`,
+  andrea k8s submit --name big --overlay gpu-spot --workers 8 --image ... --worker-image ...   spot nodes with GPUs`,
 		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return clusterWork(c.Context(), o, 0, func(ctx context.Context) error { return f.submit(ctx, o) })

@@ -238,6 +238,12 @@ func (u user) podsAreLetIn(namespace string) {
 	}
 }
 
+// The claim for datasets and the pod that fills it are let in.
+func testData(t *testing.T, u user) {
+	u.namespace("data")
+	u.kube("", "apply", "-f", filepath.Join(manifests, "data.yaml"), "--server-side", "--validate=strict", "-n", "data")
+}
+
 // Every overlay with every component is what the API server takes.
 func testComponents(t *testing.T, u user) {
 	u.namespace("components")
@@ -315,7 +321,7 @@ func TestAgainstAnAPIServer(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, user)
-	}{{"Overlays", testOverlays}, {"Components", testComponents}, {"Submit", testSubmit}} {
+	}{{"Overlays", testOverlays}, {"Components", testComponents}, {"Data", testData}, {"Submit", testSubmit}} {
 		t.Run(test.name, func(t *testing.T) {
 			u := u
 			u.t = t
