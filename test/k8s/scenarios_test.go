@@ -276,6 +276,7 @@ func spotNotice(r trial) {
 	r.pace = slowly
 	coordinator := r.start(10, "--component", "spot")
 	r.workersReady(3)
+	r.eventually("three workers take part", func() bool { return len(r.said(coordinator, "worker joined")) >= 3 }, r.story)
 	noticed := r.workers()[:2]
 	for _, pod := range noticed {
 		r.holds(pod, true)
@@ -299,8 +300,8 @@ func spotNotice(r trial) {
 	if now := r.view().coordinator().Metadata.Name; now != coordinator {
 		r.t.Errorf("the coordinator %s became %s", coordinator, now)
 	}
-	if reasons := r.farewells(coordinator); !slices.Equal(reasons, []string{"left", "left"}) {
-		r.t.Errorf("the coordinator says that workers left: %q", reasons)
+	if left := r.said(coordinator, "worker left"); len(left) != 2 || left[0].Reason != "left" || left[1].Reason != "left" {
+		r.t.Errorf("the coordinator says that workers left: %+v", left)
 	}
 }
 

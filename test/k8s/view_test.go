@@ -185,17 +185,24 @@ func (r trial) workersReady(n int) {
 	}, r.story)
 }
 
-// farewells are the reasons for which workers have left, as the coordinator's log says.
-func (r trial) farewells(coordinator string) (reasons []string) {
+// said are the lines with a message in the run's log, which lies beside the coordinator, in order.
+func (r trial) said(coordinator, message string) (rows []logRow) {
 	r.t.Helper()
-	for line := range strings.Lines(string(r.ask("/api/v1/namespaces/" + r.name + "/pods/" + coordinator + "/log?container=coordinator"))) {
-		var row struct{ Msg, Reason string }
-		if json.Unmarshal([]byte(line), &row) == nil && row.Msg == "worker left" {
-			reasons = append(reasons, row.Reason)
+	out := r.run("", r.kubectl, "exec", coordinator, "-n", r.name, "-c", "coordinator", "--", "/andrea", "logs", "/runs/"+r.name, "--json")
+	if out.code != 0 {
+		r.t.Logf("the log of %s cannot be read: %s", r.name, out.stderr)
+	}
+	for line := range strings.Lines(out.stdout) {
+		var row logRow
+		if json.Unmarshal([]byte(line), &row) == nil && row.Msg == message {
+			rows = append(rows, row)
 		}
 	}
-	return reasons
+	return rows
 }
+
+// logRow is what is looked at of a line of a log.
+type logRow struct{ Msg, Worker, Reason string }
 
 // status is what 'andrea k8s status' says.
 type status struct {
