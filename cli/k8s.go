@@ -71,28 +71,44 @@ func (f k8sFlags) look(ctx context.Context, run string) (k8s.State, error) {
 func (f k8sFlags) existing(ctx context.Context, run string) (k8s.State, error) {
 	s, err := f.look(ctx, run)
 	if err == nil && s.Phase == k8s.Absent {
-		err = badInput(fmt.Errorf("the cluster has no run %s: look for it in another namespace with -n, or submit it", run))
+		err = absent(run)
 	}
 	return s, err
 }
 
+func absent(run string) error {
+	return badInput(fmt.Errorf("the cluster has no run %s: look for it in another namespace with -n, or submit it", run))
+}
+
+// silence is how long a cluster that has answered before may not answer, as while its API server is replaced or a laptop
+// changes networks.
+const silence = 10 * time.Minute
+
 // until asks again and again until the state is as wanted, and tells of every state that differs from the
-// one before.
+// one before. The state is unknown while a cluster that has answered does so no more, for a time.
 func (f k8sFlags) until(ctx context.Context, run string, tell func(k8s.State), wanted func(k8s.State) bool) (k8s.State, error) {
 	if f.every <= 0 {
 		return k8s.State{}, badInput(fmt.Errorf("--every is %v: must be more than 0", f.every))
 	}
 	var last string
+	var answered time.Time
 	for {
-		s, err := f.existing(ctx, run)
-		if err != nil {
+		s, err := f.look(ctx, run)
+		switch {
+		case err == nil && s.Phase == k8s.Absent:
+			return s, absent(run)
+		case err == nil:
+			answered = time.Now()
+		case ctx.Err() != nil || errors.Is(err, kubectl.ErrMissing) || time.Since(answered) > silence:
 			return s, err
+		default:
+			s = k8s.State{Run: run, Phase: k8s.Unknown, Reason: err.Error()}
 		}
 		if now := s.Phase + s.Reason; now != last {
 			last = now
 			tell(s)
 		}
-		if wanted(s) {
+		if err == nil && wanted(s) {
 			return s, nil
 		}
 		if err := pause(ctx, f.every); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // fakeKubectl stands for kubectl: it writes down its arguments, one call a line, and what it is told to
 // apply or create, and answers with files. Of several answers to one question each is given once, the last one ever
-// after.
+// after; one that begins with "unreachable" is a failure.
 const fakeKubectl = `#!/bin/sh
 cd "$(dirname "$0")" || exit 9
 echo "$*" >> calls
@@ -27,6 +27,7 @@ n=$(cat "count-$key" 2>/dev/null || echo 0)
 n=$((n + 1))
 if [ -e "$key-$n" ]; then echo $n > "count-$key"; else n=$((n - 1)); fi
 [ -e "$key-fails" ] && { cat "$key-fails" >&2; exit 1; }
+[ -e "$key-$n" ] && grep -q ^unreachable "$key-$n" && { cat "$key-$n" >&2; exit 1; }
 [ -e "$key-$n" ] && cat "$key-$n"
 exit 0
 `
@@ -245,6 +246,13 @@ func TestWaitEndsEitherWay(t *testing.T) {
 	if r := c.k8s(1, "wait", "run7", "--every", "1ms", "--timeout", "50ms"); !strings.Contains(r.stderr, "goes on in the cluster") {
 		t.Errorf("it says %s", r.stderr)
 	}
+	c.answers(states, runningState, "unreachable: TLS handshake timeout\n", "unreachable: TLS handshake timeout\n", completeState, completeState)
+	r = c.k8s(0, "wait", "run7", "--every", "1ms")
+	if got := strings.Count(r.stderr, "\n"); got != 3 || !strings.Contains(r.stderr, "run7: unknown") || !strings.Contains(r.stderr, "TLS handshake timeout") {
+		t.Errorf("of a cluster that does not answer for a moment it says %s", r.stderr)
+	}
+	c.answers(states, "unreachable: no such host\n")
+	c.k8s(1, "wait", "run7", "--every", "1ms") // it has never answered
 	c.answers(states, itemsOf(), itemsOf(), itemsOf(), itemsOf(), itemsOf())
 	c.k8s(2, "wait", "run7")
 	c.k8s(2, "wait", "run7", "--every", "0s")

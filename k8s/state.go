@@ -18,7 +18,8 @@ const (
 	Stopping = "stopping" // suspended, its coordinator still writes a checkpoint
 	Stopped  = "stopped"
 	Complete = "complete"
-	Failed   = "failed" // for good: it is not tried again
+	Failed   = "failed"  // for good: it is not tried again
+	Unknown  = "unknown" // the cluster does not answer
 )
 
 // State is what a cluster says of a run.

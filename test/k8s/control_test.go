@@ -95,8 +95,24 @@ type result struct {
 	stdout, stderr string
 }
 
-// run runs a program with an input.
-func (u user) run(input, program string, args ...string) result {
+// unreached is what kubectl says when a request has not come to the API server, which on a busy machine may take too long to
+// shake hands.
+const unreached = "Unable to connect to the server"
+
+// run runs a program with an input, and again if it could not reach the API server.
+func (u user) run(input, program string, args ...string) (r result) {
+	u.t.Helper()
+	const tries = 5
+	for range tries {
+		r = u.once(input, program, args...)
+		if r.code == 0 || !strings.Contains(r.stderr, unreached) {
+			break
+		}
+	}
+	return r
+}
+
+func (u user) once(input, program string, args ...string) result {
 	u.t.Helper()
 	c := exec.CommandContext(u.t.Context(), program, args...)
 	var stdout, stderr strings.Builder
