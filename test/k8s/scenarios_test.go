@@ -141,7 +141,7 @@ func undisturbedRun(r trial) {
 	r.workersReady(0)
 }
 
-// badJobFails: a job that cannot be trained is not tried again, and it is said why.
+// badJobFails: a job that cannot be trained is not tried again, and it is said why. Then all of it is deleted.
 func badJobFails(r trial) {
 	began := time.Now()
 	r.submit(strings.ReplaceAll(clusterJob, "n_head: 2", "n_head: 3"))
@@ -157,6 +157,11 @@ func badJobFails(r trial) {
 	described := r.kube("", "describe", "pod", "-n", r.name, "-l", "app.kubernetes.io/component=coordinator")
 	if strings.Count(described, "\nName:") > 1 || !strings.Contains(described, "n_head") {
 		r.t.Errorf("kubectl describe says %s", described)
+	}
+	all := []string{"all,pvc,secret,configmap,serviceaccount,networkpolicy,pdb", "-n", r.name, "-l", "app.kubernetes.io/instance=" + r.name}
+	r.kube("", append([]string{"delete"}, all...)...)
+	if left := r.kube("", append([]string{"get", "-o", "name"}, all...)...); left != "" {
+		r.t.Errorf("after its deletion there are still %s", left)
 	}
 	r.kube("", "delete", "namespace", r.name, "--wait=false")
 }
