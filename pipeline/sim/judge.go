@@ -61,6 +61,7 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	if from.Ticket > 0 {
 		w.evidence.heard[seat{c.generation, from.Worker}] = w.clock.now
 	}
+	c.hears(from)
 	switch m := from.Message.(type) {
 	case pipeline.Hello:
 		if c.greeted == 0 {
@@ -323,9 +324,7 @@ func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
 			w.failf("%s was the last to hold state %d and is let go: the newest checkpoint is of step %d", n.Worker, c.step, saved)
 		}
 	}
-	if k := w.worker(n.Worker); strings.Contains(n.Reason, "gets nothing done") && !k.uneasy && w.network.loss <= 0.01 && c == w.newest() {
-		w.failf("%s is lost and nothing kept it from work: %s", n.Worker, n.Reason)
-	}
+	w.judgeHanging(c, n)
 	if n.Expelled && !w.worker(n.Worker).guilty {
 		w.failf("%s is expelled and has done nothing: %s", n.Worker, n.Reason)
 	}

@@ -280,6 +280,7 @@ func (k *worker) send(e pipeline.Reply) {
 		if !hello && c.generation != e.Membership.Generation {
 			continue
 		}
+		c.answers(k, e)
 		k.w.network.send(k, false, func() { c.hear(k, incarnation, e) })
 	}
 }
