@@ -133,8 +133,7 @@ func (w *world) strikeWorker(f fault, k *worker) {
 		k.hung = true
 		w.clock.after(w.chance.between(tick, 200*tick), wake)
 	case slowWorker:
-		k.slow = pick[int64](w.chance, 10, 10, 10, 400)
-		w.clock.after(60*tick, func() { k.slow = 1 })
+		k.slowDown(pick[int64](w.chance, 10, 10, 60, 400))
 	case leaveWorker:
 		k.leaving = true
 		k.receive(pipeline.LeaveRequested{Reason: "it was asked to"})
@@ -153,11 +152,20 @@ func (w *world) strikeWorker(f fault, k *worker) {
 		k.guilty, k.flaws.spoiled = true, true
 		k.spoil(k.measured())
 	case wrongGradient:
-		k.guilty, k.flaws.gradient = true, true
+		k.guilty, k.flaws.gradient, k.flaws.patient = true, true, w.chance.below(3) == 0
+		if o := w.workers[w.chance.below(len(w.workers))]; k.flaws.patient && o != k && o.alive {
+			o.slowDown(pick[int64](w.chance, 10, 60)) // so that others do its work as well
+		}
 	case nonFinite:
 		k.guilty, k.flaws.loss = true, w.chance.below(2) == 0
 		k.flaws.infinite = !k.flaws.loss
 	}
+}
+
+// slowDown makes a worker's engine so many times slower for a while.
+func (k *worker) slowDown(times int64) {
+	k.slow, k.uneasy = times, true
+	k.w.clock.after(60*tick, func() { k.slow = 1 })
 }
 
 // befallable reports that a fault makes sense for a worker: some damage needs something
@@ -208,7 +216,7 @@ func (w *world) strikeCoordinator(f fault, c *coordinator) {
 func (w *world) calmDown() {
 	w.tracef("the faults are over")
 	w.calm, w.patience = true, w.clock.now+boundTicks*tick
-	w.network.loss, w.network.doubled, w.network.late, w.network.bulk = 0, 0, 0, 0
+	w.network.loss, w.network.doubled, w.network.late, w.network.bulk, w.network.heavy = 0, 0, 0, 0, 1
 	for _, c := range w.coordinators {
 		c.flaws, c.fuse = coordinatorFlaws{}, -1
 		if c != w.newest() {

@@ -64,6 +64,7 @@ type flaws struct {
 	device   bool // its next work fails
 	loss     bool // its next loss is no number
 	gradient bool // its next contribution is wrong
+	patient  bool // not its next one, but the next of lanes that another worker computes as well
 	infinite bool // its next contribution has no finite norm
 	spoiled  bool // a contribution has been, after it was measured
 }
