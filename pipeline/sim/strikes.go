@@ -71,7 +71,7 @@ func (w *world) inPhase(phase int) bool {
 		return true
 	}
 	c := w.current()
-	return c != nil && c.machine.Phase() == phaseNames[phase]
+	return c != nil && c.phase() == phaseNames[phase]
 }
 
 // strike lets a fault happen. Some need a worker.
@@ -153,12 +153,22 @@ func (w *world) strikeWorker(f fault, k *worker) {
 		k.spoil(k.measured())
 	case wrongGradient:
 		k.guilty, k.flaws.gradient, k.flaws.patient = true, true, w.chance.below(3) == 0
-		if o := w.workers[w.chance.below(len(w.workers))]; k.flaws.patient && o != k && o.alive {
-			o.slowDown(pick[int64](w.chance, 10, 60)) // so that others do its work as well
+		if k.flaws.patient {
+			w.delay(k)
 		}
 	case nonFinite:
 		k.guilty, k.flaws.loss = true, w.chance.below(2) == 0
 		k.flaws.infinite = !k.flaws.loss
+	}
+}
+
+// delay makes another worker slow, so that this one may do its work as well.
+func (w *world) delay(k *worker) {
+	for _, o := range w.workers {
+		if o != k && o.alive && o.doing == leasing {
+			o.slowDown(pick[int64](w.chance, 10, 30))
+			return
+		}
 	}
 }
 
