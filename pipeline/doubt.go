@@ -21,7 +21,7 @@ import (
 //	one answer is not finite              judge         a second is asked for: two that agree count
 //	two answers differ, also when the
 //	second comes while the first is summed  judge       a third is asked for
-//	a third agrees with one of them       judge         the member of the other is expelled; its answer goes
+//	a third agrees with one of them       judge         the members of all others are expelled; their answers go
 //	all are finite, the norm is not       computeAgain  doubted: every share wants two answers
 //
 // When all members are idle and shares are not settled, nobody has room for what they want, or nobody is left whom
@@ -52,13 +52,15 @@ func (c *Coordinator) opinions(s span) int {
 // expelled.
 func (c *Coordinator) judge(s *share) []CoordinatorEffect {
 	s.settled = s.opinions <= 1 && len(s.answers) == 1 && s.answers[0].finite() || s.majority()
-	if s.settled {
-		for _, a := range s.answers {
-			if !a.same(s.answers[0].Answer) {
-				return c.expel(a.member, fmt.Sprintf("computed a wrong gradient of lanes [%d, %d) of step %d, with digest %s: two others agree on %s: its memory or device is faulty",
-					s.lo, s.hi, c.step+1, a.GradDigest, s.answers[0].GradDigest))
-			}
+	var effects []CoordinatorEffect
+	for _, a := range slices.Clone(s.answers) {
+		if s.settled && !a.same(s.answers[0].Answer) {
+			effects = append(effects, c.expel(a.member, fmt.Sprintf("computed a wrong gradient of lanes [%d, %d) of step %d, with digest %s: two others agree on %s: its memory or device is faulty",
+				s.lo, s.hi, c.step+1, a.GradDigest, s.answers[0].GradDigest))...)
 		}
+	}
+	if effects != nil {
+		return effects // the others have gone on
 	}
 	return c.assign()
 }

@@ -408,28 +408,28 @@ func (c *Coordinator) dismiss(m *member, what string, last Message, expelled boo
 	if m.joined && !expelled && !m.leaving {
 		c.expect(m.id)
 	}
-	involved := c.withdraw(m)
+	counted := c.withdraw(m)
 	switch {
 	case len(c.members.holding()) > 0, // they hold the state
 		c.phase == gathering,                        // no state is chosen yet
 		c.phase == saving && c.saved.step == c.step: // it was copied, and is being written
-		return append(effects, c.goOnWithout(involved)...)
+		return append(effects, c.goOnWithout(counted)...)
 	case c.phase == waiting && slices.ContainsFunc(c.members, c.loadable):
 		return effects // those that are to load it need nobody for it: it is the seed's, a checkpoint, or what they hold
 	}
 	return append(effects, c.regather()...)
 }
 
-// goOnWithout is what follows the loss of a member while others hold the state; involved
-// says that it had a part in the step in flight.
-func (c *Coordinator) goOnWithout(involved bool) []CoordinatorEffect {
+// goOnWithout is what follows the loss of a member while others hold the state; counted
+// says that something of it counted in the step in flight.
+func (c *Coordinator) goOnWithout(counted bool) []CoordinatorEffect {
 	switch c.phase {
 	case waiting:
 		return c.begin()
 	case computing:
 		return c.assign()
 	case reducing:
-		if c.reduced == nil && involved {
+		if c.reduced == nil && counted {
 			return c.resum()
 		}
 		return c.decide()

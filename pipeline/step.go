@@ -48,18 +48,18 @@ func (c *Coordinator) forget() (effects []CoordinatorEffect) {
 	return effects
 }
 
-// withdraw takes a member's part in the step in flight back, and reports that it had one.
+// withdraw takes a member's part in the step in flight back, and reports that something of it counted.
 // What has been summed already stays, and so does the digest that it reported of the new
 // state: it is evidence.
-func (c *Coordinator) withdraw(m *member) (involved bool) {
+func (c *Coordinator) withdraw(m *member) (counted bool) {
 	for _, s := range c.shares {
-		involved = involved || s.involves(m)
+		counted = counted || s.by() == m
+		c.anticipated = c.anticipated && !s.involves(m)
 		if c.reduced == nil {
 			s.forget(m)
 		}
 	}
-	c.anticipated = c.anticipated && !involved
-	return involved
+	return counted
 }
 
 // assign gives idle members what is left to compute; when nothing is left the gradient is
@@ -149,7 +149,8 @@ func (c *Coordinator) give(s *share, m *member) CoordinatorEffect {
 }
 
 // answer takes a finished lease. While the gradient is summed it can be one that another was faster
-// with; if it differs, the sum does not count.
+// with; if it differs, the sum does not count. One that agrees is kept: it stands in when the first one's
+// worker is lost, and is the second opinion when one is asked for later.
 func (c *Coordinator) answer(m *member, a Answer) (effects []CoordinatorEffect) {
 	s := m.share
 	if c.phase != computing && c.phase != reducing || s == nil || a.Step != c.step+1 || a.Round != c.round {
@@ -167,17 +168,17 @@ func (c *Coordinator) answer(m *member, a Answer) (effects []CoordinatorEffect) 
 	m.settle()
 	s.planned = nil
 	s.computing = slices.DeleteFunc(s.computing, func(o *member) bool { return o == m })
-	first := s.settled && a.same(s.answers[0].Answer) // it counts
+	confirms := s.settled && a.same(s.answers[0].Answer)
+	s.answers = append(s.answers, answered{m, a})
 	switch {
-	case first && c.phase == reducing:
+	case confirms && c.phase == reducing:
 		return nil
-	case first:
+	case confirms:
 		return c.assign()
 	case c.phase == reducing:
 		s.opinions = max(s.opinions, 2) // also if whoever it differs from has gone since
 		effects = c.unsum()
 	}
-	s.answers = append(s.answers, answered{m, a})
 	return append(effects, c.judge(s)...)
 }
 

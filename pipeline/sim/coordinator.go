@@ -28,6 +28,8 @@ type coordinator struct {
 	outside   map[pipeline.WorkerID]claim        // what those say that are not welcomed
 	holders   map[pipeline.WorkerID]bool         // members with the state
 	copies    map[pipeline.WorkerID]model.Digest // of the last copies that workers took, as they say
+	lives     map[pipeline.WorkerID]string       // of the members
+	asked     map[pipeline.WorkerID]*asking      // what members were asked last
 	awaited   map[pipeline.WorkerID]bool         // may hold the newest state; nil: it has chosen
 	greeted   int64                              // when the first hello came; 0: none has
 	step      int64                              // last confirmed
@@ -54,7 +56,8 @@ type coordinatorFlaws struct {
 func (w *world) startCoordinator() {
 	w.disk.claims++
 	c := &coordinator{w: w, generation: w.disk.claims, alive: true, fuse: -1, intents: map[int64]pipeline.Intent{},
-		outside: map[pipeline.WorkerID]claim{}, holders: map[pipeline.WorkerID]bool{}, copies: map[pipeline.WorkerID]model.Digest{}, awaited: map[pipeline.WorkerID]bool{}}
+		outside: map[pipeline.WorkerID]claim{}, holders: map[pipeline.WorkerID]bool{}, copies: map[pipeline.WorkerID]model.Digest{},
+		lives: map[pipeline.WorkerID]string{}, asked: map[pipeline.WorkerID]*asking{}, awaited: map[pipeline.WorkerID]bool{}}
 	journal, err := w.disk.reopen()
 	if err != nil {
 		w.failf("the journal cannot be read after a crash: %v", err)
@@ -213,8 +216,10 @@ func (c *coordinator) send(e pipeline.Send) {
 	k := c.w.worker(e.Worker)
 	c.w.judgeSend(c, e)
 	received := pipeline.Received{Membership: pipeline.Membership{Generation: c.generation, Ticket: e.Ticket}, Message: e.Message}
+	asked := c.ask(e)
 	c.w.network.send(k, true, func() {
 		if k.incarnation() == e.Incarnation {
+			asked.arrive(c.w.clock.now)
 			k.receive(received)
 		}
 	})

@@ -6,7 +6,19 @@ import (
 )
 
 // phaseNames are the coordinator's states.
-var phaseNames = [...]string{"waiting for workers", "loading", "computing", "summing gradients", "deciding", "applying", "evaluating", "copying", "writing a checkpoint"}
+var phaseNames = [...]string{"waiting for workers", "loading", "computing", "summing gradients", summed, "deciding", "applying", "evaluating", "copying", "writing a checkpoint"}
+
+// summed is a state of its own here: the sum is there, and is not acted on before joiners have loaded the state.
+const summed = "summed"
+
+// phase is the name of the state that the coordinator is in.
+func (c *coordinator) phase() string {
+	name := c.machine.Phase()
+	if name == "summing gradients" && c.reduction == nil {
+		return summed
+	}
+	return name
+}
 
 // Coverage counts in which states faults have struck.
 type Coverage struct {
@@ -18,7 +30,7 @@ type Coverage struct {
 func (w *world) cover(f fault, k *worker) {
 	w.struck[f]++
 	if c := w.current(); c != nil {
-		phase := c.machine.Phase()
+		phase := c.phase()
 		for i, name := range phaseNames {
 			if name == phase {
 				w.coverage.phase[f][i]++

@@ -66,6 +66,8 @@ func (w *world) cost(effect pipeline.WorkerEffect) int64 {
 		return 1
 	case pipeline.Accumulate, pipeline.Conclude:
 		return w.chance.between(40, 90)
+	case pipeline.LoadBucket, pipeline.PullRoot:
+		return w.chance.between(5, 60) * w.network.heavy
 	}
 	return w.chance.between(5, 60)
 }
@@ -194,11 +196,11 @@ func (k *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
 	}
 	d, slot := k.w.job.device, e.Slot-e.Folds
 	k.mute = 0
-	if k.flaws.gradient {
+	if compared := k.w.job.plan.Spec.Audit == 1 || k.w.shared(e, k); k.flaws.gradient && (compared || !k.flaws.patient) {
 		k.flaws.gradient = false
 		k.spoil(slot)
-		if k.w.job.plan.Spec.Audit < 1 {
-			k.silence(e.Step) // nobody would compare it
+		if !compared {
+			k.silence(e.Step)
 		}
 	}
 	if k.flaws.infinite {
@@ -214,6 +216,18 @@ func (k *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
 		_, c.SumSquares = d.digestOf(d.gradient(k.engine, slot))
 	}
 	return c, nil
+}
+
+// shared reports that another worker computes the same lanes, and has not answered, as the coordinator knows.
+func (w *world) shared(e pipeline.Conclude, k *worker) bool {
+	c := w.coordinator(k.machine.Membership().Generation)
+	for id, a := range c.asked {
+		q := a.question
+		if id != k.id && q.kind == "compute" && q.step == e.Step && q.lo == e.Lo && q.hi == e.Hi && len(a.times) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // silence has what the worker answers to a lease lost: others compute it, and the worker is left

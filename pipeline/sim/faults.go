@@ -62,6 +62,7 @@ func (w *world) drawFaults(c *chance) {
 	n := &w.network
 	n.loss, n.doubled = pick(c, 0, 0.01, 0.05, 0.2), pick(c, 0, 0.01, 0.1)
 	n.late, n.bulk = pick(c, 0, 0.01, 0.05), pick(c, 0, 0, 0.005, 0.02)
+	n.heavy = pick[int64](c, 1, 1, 40)
 	steps := w.job.plan.Spec.Steps
 	for range c.between(1, 9) {
 		w.strikes = append(w.strikes, newStrike(c, drawFault(c), steps-1))
@@ -82,7 +83,9 @@ func newStrike(c *chance, f fault, steps int64) strike {
 	s := strike{fault: f, step: c.between(0, steps), phase: -1, activity: activities, patience: c.between(tick, 30*tick)}
 	switch c.below(4) {
 	case 0, 1:
-		s.phase = c.below(len(phaseNames))
+		if s.phase = c.below(len(phaseNames)); s.phase == len(phaseNames)-1 { // it comes at the end, and is short
+			s.step, s.patience = steps, 30*tick
+		}
 	case 2:
 		s.activity = activity(c.below(int(activities)))
 	}

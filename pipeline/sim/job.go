@@ -69,7 +69,7 @@ type variant struct {
 func drawVariant(c *chance) variant {
 	return variant{
 		lanes: pick(c, 1, 2, 4, 4, 8, 8), microbatches: pick(c, 1, 2), steps: c.between(10, 12),
-		audit: pick(c, 0, 0, 0.5, 1, 1), poison: c.below(6) == 0, every: c.between(2, 4), keep: c.between(1, 3), evaluated: pick[int64](c, 1, 1, 3),
+		audit: pick(c, 0, 0, 0.5, 1, 1), poison: c.below(4) == 0, every: c.between(2, 4), keep: c.between(1, 3), evaluated: pick[int64](c, 1, 1, 3),
 	}
 }
 
@@ -102,7 +102,7 @@ on_nonfinite: skip
 		plan.Layout.Size = toyBuckets * model.BucketSize // the coordinator counts the buckets only
 	}
 	if v.poison {
-		j.poisoned = map[[2]int64]poison{{4, int64(v.lanes) - 1}: inLoss, {6, 0}: inGradient}
+		j.poisoned = map[[2]int64]poison{{4, int64(v.lanes) - 1}: inLoss, {6, 0}: inGradient, {9, 0}: inGradient}
 	}
 	j.want = newReference(j)
 	return j

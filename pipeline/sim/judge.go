@@ -61,6 +61,7 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 	if from.Ticket > 0 {
 		w.evidence.heard[seat{c.generation, from.Worker}] = w.clock.now
 	}
+	c.hears(from)
 	switch m := from.Message.(type) {
 	case pipeline.Hello:
 		if c.greeted == 0 {
@@ -166,6 +167,7 @@ func (w *world) judgeSend(c *coordinator, e pipeline.Send) {
 	switch m := e.Message.(type) {
 	case pipeline.Welcome:
 		w.evidence.tickets[seat{c.generation, e.Worker}] = e.Ticket
+		c.lives[e.Worker] = e.Incarnation
 		delete(c.outside, e.Worker)
 		if r := c.journal.Step(m.Step); r != nil && r.Commit != nil && r.Commit.StateDigest != m.Digest {
 			w.failf("%s is welcomed to state %d with digest %s: its record has %s", e.Worker, m.Step, m.Digest, r.Commit.StateDigest)
@@ -312,6 +314,7 @@ func (w *world) judgeCheckpoint(step int64, s stored) {
 // judgeLeft checks that nobody is expelled who did nothing wrong, that the coordinator leads
 // nobody into doing nothing, and that nobody is let go who takes the state along.
 func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
+	w.judgeContact(c, n)
 	delete(w.evidence.tickets, seat{c.generation, n.Worker})
 	for key, opinions := range w.evidence.opinions {
 		if key.generation == c.generation {
@@ -323,11 +326,19 @@ func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
 			w.failf("%s was the last to hold state %d and is let go: the newest checkpoint is of step %d", n.Worker, c.step, saved)
 		}
 	}
-	if k := w.worker(n.Worker); strings.Contains(n.Reason, "gets nothing done") && !k.uneasy && w.network.loss <= 0.01 && c == w.newest() {
-		w.failf("%s is lost and nothing kept it from work: %s", n.Worker, n.Reason)
-	}
+	w.judgeHanging(c, n)
 	if n.Expelled && !w.worker(n.Worker).guilty {
 		w.failf("%s is expelled and has done nothing: %s", n.Worker, n.Reason)
+	}
+}
+
+// judgeContact checks that a member counts as out of touch only when it has said hello since its welcome, or
+// another process has in its place.
+func (w *world) judgeContact(c *coordinator, n pipeline.WorkerLeft) {
+	k := w.worker(n.Worker)
+	member := pipeline.Membership{Generation: c.generation, Ticket: w.evidence.tickets[seat{c.generation, n.Worker}]}
+	if n.Reason == lostContact && c == w.newest() && w.struck[twinWorker] == 0 && k.alive && k.incarnation() == c.lives[n.Worker] && k.hailed != member {
+		w.failf("%s counts as out of touch, and has said no hello since its welcome", n.Worker)
 	}
 }
 

@@ -10,6 +10,7 @@ type network struct {
 	doubled float64 // part that arrive twice
 	late    float64 // part that are delayed by ticks, and so overtaken
 	bulk    float64 // part of the bulk transfers that fail
+	heavy   int64   // how many times longer bulk transfers take than they need
 }
 
 // cut says in which directions nothing of a worker's gets through.
@@ -46,7 +47,7 @@ func (n *network) transfer() int64 {
 	if n.chance.happens(n.late) {
 		return n.chance.between(tick/4, 5*tick)
 	}
-	return n.chance.between(5, 50)
+	return n.chance.between(5, 50) * n.heavy
 }
 
 // reaches reports that a request from a worker to a coordinator, or back, is answered.

@@ -176,6 +176,10 @@ func (p *planted) overlay(t *testing.T, folder string) (path string) {
 	return path
 }
 
+// plantedLater names those that were written by somebody who knew the simulator.
+const plantedLater = "`answer_not_repeated`, `late_answer_ignored`, `lost_ones_answer_kept`, `old_hello_ends`,\n" +
+	"`question_not_repeated`, `round_outlives_membership`, `stale_applied_accepted` and `tie_is_majority`"
+
 // plantedElsewhere names the bugs that were planted and are no patches any more.
 const plantedElsewhere = `Six more survived and were taken out. A worker that keeps its answers when a step is applied does no harm: the next
 step's round makes it forget them. The stories of ../../../testdata/coordinator and TestHighestState find the others, which
@@ -189,8 +193,9 @@ worker holds is not compared with its record.
 func plantedTable(bugs []planted) string {
 	var b strings.Builder
 	b.WriteString("# Planted bugs\n\n")
-	b.WriteString("Each patch leaves one rule of the protocol out. They were written from the protocol alone, by somebody who had not\n")
-	b.WriteString("read the simulator. Every run of the tests applies all patches and hunts three of the bugs.\n")
+	b.WriteString("Each patch leaves one rule of the protocol out. Most were written from the protocol alone, by somebody who had not\n")
+	b.WriteString("read the simulator; " + plantedLater + " later, by somebody who had. Every run of the tests\n")
+	b.WriteString("applies all patches and hunts three of the bugs.\n")
 	b.WriteString("`ANDREA_TEST_EVERYTHING=1 go test ./pipeline/sim -run TestPlantedBugsAreCaught` builds the\n")
 	fmt.Fprintf(&b, "simulator with one after the other and runs the %d seeds of CI; every bug has to fail one. With `-update` it writes\n", ciSeeds)
 	b.WriteString("this table: the first seed that fails, and what the judge says of it.\n\n")

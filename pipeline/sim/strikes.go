@@ -71,7 +71,7 @@ func (w *world) inPhase(phase int) bool {
 		return true
 	}
 	c := w.current()
-	return c != nil && c.machine.Phase() == phaseNames[phase]
+	return c != nil && c.phase() == phaseNames[phase]
 }
 
 // strike lets a fault happen. Some need a worker.
@@ -133,8 +133,7 @@ func (w *world) strikeWorker(f fault, k *worker) {
 		k.hung = true
 		w.clock.after(w.chance.between(tick, 200*tick), wake)
 	case slowWorker:
-		k.slow = pick[int64](w.chance, 10, 10, 10, 400)
-		w.clock.after(60*tick, func() { k.slow = 1 })
+		k.slowDown(pick[int64](w.chance, 10, 10, 60, 400))
 	case leaveWorker:
 		k.leaving = true
 		k.receive(pipeline.LeaveRequested{Reason: "it was asked to"})
@@ -153,11 +152,30 @@ func (w *world) strikeWorker(f fault, k *worker) {
 		k.guilty, k.flaws.spoiled = true, true
 		k.spoil(k.measured())
 	case wrongGradient:
-		k.guilty, k.flaws.gradient = true, true
+		k.guilty, k.flaws.gradient, k.flaws.patient = true, true, w.chance.below(3) == 0
+		if k.flaws.patient {
+			w.delay(k)
+		}
 	case nonFinite:
 		k.guilty, k.flaws.loss = true, w.chance.below(2) == 0
 		k.flaws.infinite = !k.flaws.loss
 	}
+}
+
+// delay makes another worker slow, so that this one may do its work as well.
+func (w *world) delay(k *worker) {
+	for _, o := range w.workers {
+		if o != k && o.alive && o.doing == leasing {
+			o.slowDown(pick[int64](w.chance, 10, 30))
+			return
+		}
+	}
+}
+
+// slowDown makes a worker's engine so many times slower for a while.
+func (k *worker) slowDown(times int64) {
+	k.slow, k.uneasy = times, true
+	k.w.clock.after(60*tick, func() { k.slow = 1 })
 }
 
 // befallable reports that a fault makes sense for a worker: some damage needs something
@@ -208,7 +226,7 @@ func (w *world) strikeCoordinator(f fault, c *coordinator) {
 func (w *world) calmDown() {
 	w.tracef("the faults are over")
 	w.calm, w.patience = true, w.clock.now+boundTicks*tick
-	w.network.loss, w.network.doubled, w.network.late, w.network.bulk = 0, 0, 0, 0
+	w.network.loss, w.network.doubled, w.network.late, w.network.bulk, w.network.heavy = 0, 0, 0, 0, 1
 	for _, c := range w.coordinators {
 		c.flaws, c.fuse = coordinatorFlaws{}, -1
 		if c != w.newest() {

@@ -37,7 +37,8 @@ type worker struct {
 	unheard  int // signs of life without an answer
 	nobody   int // of which nobody listened
 	leaving  bool
-	steady   bool // it has hailed no more since it joined: it has what it answered for
+	hailed   pipeline.Membership // that it had when it said hello last; the zero value: it has not
+	steady   bool                // it has hailed no more since it joined: it has what it answered for
 
 	engine   model.Engine
 	state    int64 // that the engine holds; -1: none
@@ -64,6 +65,7 @@ type flaws struct {
 	device   bool // its next work fails
 	loss     bool // its next loss is no number
 	gradient bool // its next contribution is wrong
+	patient  bool // not its next one, but the next of lanes that another worker computes as well
 	infinite bool // its next contribution has no finite norm
 	spoiled  bool // a contribution has been, after it was measured
 }
@@ -78,7 +80,7 @@ func (k *worker) begin() {
 	k.inbox, k.resume, k.work, k.busy, k.doing = nil, nil, nil, false, idle
 	k.engine, k.state, k.parts, k.snapped, k.flaws = nil, -1, nil, -1, flaws{}
 	k.progress, k.unheard, k.nobody, k.guilty, k.uneasy = 0, 0, 0, false, false
-	k.steady, k.mute = false, 0
+	k.steady, k.mute, k.hailed = false, 0, pipeline.Membership{}
 	k.w.tracef("%s begins life %d", k.id, k.life)
 	life := k.life
 	k.w.clock.after(k.w.chance.between(1, tick), func() { k.beat(life) })
@@ -275,11 +277,15 @@ func (k *worker) reply(effects []pipeline.WorkerEffect) {
 // send sends a message to the coordinator of its membership, a hello to all.
 func (k *worker) send(e pipeline.Reply) {
 	incarnation := k.incarnation()
+	_, hello := e.Message.(pipeline.Hello)
+	if hello {
+		k.hailed = k.machine.Membership()
+	}
 	for _, c := range k.w.coordinators {
-		_, hello := e.Message.(pipeline.Hello)
 		if !hello && c.generation != e.Membership.Generation {
 			continue
 		}
+		c.answers(k, e)
 		k.w.network.send(k, false, func() { c.hear(k, incarnation, e) })
 	}
 }

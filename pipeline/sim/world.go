@@ -117,7 +117,7 @@ func newWorld(seed uint64, o Options) *world {
 	c := newChance(seed, 1)
 	w := &world{chance: newChance(seed, 2), trace: o.Trace}
 	w.job = jobFor(drawVariant(c), o)
-	w.network = network{w: w, chance: newChance(seed, 3)}
+	w.network = network{w: w, chance: newChance(seed, 3), heavy: 1}
 	w.disk = disk{journal: &journalFile{}, checkpoints: map[int64]stored{}}
 	w.evidence = newEvidence()
 	n := int(c.between(1, 9))
