@@ -221,16 +221,15 @@ func stateFrame(room, request []byte, buckets int, source stateSource) (frame []
 // returns: the next step's takes its place.
 type gradSource func(r wire.GradRequest, use func(bucket []float32) error) error
 
-// serveGrad answers requests for a gradient from source.
+// serveGrad answers requests for a gradient from source, each on its own: source may wait.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
 	return bus.Subscribe(subject, func(m transport.Message) {
 		r, err := gradRequest(m.Data, buckets)
-		respondFrame(m, func(frame []byte) ([]byte, error) {
-			if err != nil {
-				return nil, err
-			}
-			return gradFrame(frame, r, source)
-		})
+		if err != nil {
+			respond(m, nil, err)
+			return
+		}
+		go respondFrame(m, func(frame []byte) ([]byte, error) { return gradFrame(frame, r, source) })
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"andrea/model"
 	"andrea/pipeline"
-	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
 )
 
@@ -119,18 +118,7 @@ func (g *grads) find(r wire.GradRequest) (slot int, whole bool, later <-chan str
 // serveGrads lets the coordinator pull the contributions of this worker's leases. A
 // request waits while the engine computes them.
 func (w *worker) serveGrads() error {
-	buckets := w.layout.Buckets()
-	served, err := w.Bulk.Subscribe(wire.WorkerGrad(w.Run, w.ID), func(m transport.Message) {
-		r, err := gradRequest(m.Data, buckets)
-		if err != nil {
-			respond(m, nil, err)
-			return
-		}
-		go respondFrame(m, func(frame []byte) ([]byte, error) { // others come in while it waits
-			return gradFrame(frame, r, w.awaitGrad)
-		})
-	})
-	return w.keep(served, err)
+	return w.keep(serveGrad(w.Bulk, wire.WorkerGrad(w.Run, w.ID), w.layout.Buckets(), w.awaitGrad))
 }
 
 var errNoGrad = errors.New("it is not computed yet, or not here any more")
@@ -217,74 +205,54 @@ func (w *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
 	w.engineMu.Lock()
 	defer w.engineMu.Unlock()
 	loss, err := w.accumulateLast(e, batch)
+	done := pipeline.Concluded{Accumulated: accumulated(e.Accumulate, loss, batch, began)}
+	if err == nil {
+		err = w.measure(&done, e.Slot-e.Folds, e.SumSquares)
+	}
+	w.grads.end()
 	if err != nil {
 		return nil, err
 	}
-	done := pipeline.Concluded{Accumulated: accumulated(e.Accumulate, loss, batch, began)}
-	slot := e.Slot - e.Folds
+	w.grads.set(e.Slot-e.Folds, wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi})
+	return done, nil
+}
+
+// measure takes the digests of the state and of the contribution in a slot, which others may read meanwhile.
+func (w *worker) measure(done *pipeline.Concluded, slot int, squares bool) (err error) {
 	if done.StateDigest, err = w.stateDigest(); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range w.layout.Buckets() {
 		digest, err := w.engine.GradDigest(slot, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		done.GradDigest = done.GradDigest.Add(digest)
-		if !e.SumSquares {
+		if !squares {
 			continue
 		}
 		sum, err := w.engine.SumSquares(slot, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		done.SumSquares = append(done.SumSquares, pipeline.Float(sum))
 	}
-	return done, nil
+	return nil
 }
 
 // accumulateLast computes the last microbatch and folds the lanes; an engine that can lets
-// the contribution go while it does.
+// the contribution go while it does, and until grads.end.
 func (w *worker) accumulateLast(e pipeline.Conclude, batch model.Batch) (loss model.Loss, err error) {
-	slot := e.Slot - e.Folds
-	contribution := wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi}
 	if engine, can := w.engine.(model.Revealer); can {
-		w.grads.begin(contribution, slot, w.layout.Buckets())
-		defer w.grads.end()
-		loss, err = engine.AccumulateLast(e.Slot, e.Folds, batch, func(bucket int) {
+		w.grads.begin(wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi}, e.Slot-e.Folds, w.layout.Buckets())
+		return engine.AccumulateLast(e.Slot, e.Folds, batch, func(bucket int) {
 			w.grads.reveal(bucket)
 			w.progress.Add(1)
 		})
-	} else {
-		loss, err = w.engine.Accumulate(e.Slot, batch)
-		for i := 0; i < e.Folds && err == nil; i++ {
-			err = w.engine.Fold(e.Slot-i-1, e.Slot-i)
-		}
 	}
-	if err == nil {
-		w.grads.set(slot, contribution)
+	loss, err = w.engine.Accumulate(e.Slot, batch)
+	for i := 0; i < e.Folds && err == nil; i++ {
+		err = w.engine.Fold(e.Slot-i-1, e.Slot-i)
 	}
 	return loss, err
-}
-
-// pullRoot replaces slot 0 by the root and returns its digest.
-func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
-	w.grads.set(0, wire.GradRequest{})
-	p := w.pulls.Load()
-	subject := wire.Root(w.Run, p.membership.Generation, w.ID)
-	grad := make([]float32, largestBucket(w.layout))
-	var digest model.Digest
-	for i := range w.layout.Buckets() {
-		lo, hi := w.layout.Bucket(i)
-		g := grad[:hi-lo]
-		if err := w.puller.pullGrad(p.ctx, subject, e.Step, 0, w.job.Batch.Lanes, i, g); err != nil {
-			return nil, transferError{fmt.Errorf("pulling the root of step %d: %w", e.Step, err)}
-		}
-		if err := w.engine.WriteGrad(0, i, g); err != nil {
-			return nil, err
-		}
-		digest = digest.Add(w.Vectors.DigestOf(model.Gradient, lo, g))
-		w.progress.Add(1)
-	}
-	return pipeline.RootPulled{Digest: digest}, nil
 }
