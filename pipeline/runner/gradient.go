@@ -24,7 +24,10 @@ const gradPatience = time.Second
 //	reading                  shared: whoever reads a final bucket of partial, beside the one who computes and so
 //	                         without engineMu; alone: end, which so waits for the readers
 //	mu                       what lies where, for a moment: nothing is computed, read or locked under it
-//	cache                    kept, while a bucket is read from the engine and used; never together with mu
+//	cache                    kept, while a bucket is looked up or read from the engine; never together with mu
+//
+// What was read is kept, and used without any of them: it is sent from there, which may take as long as the network
+// wants, and whoever computes does not wait for that.
 //
 // A reader looks where its bucket lies (find), takes engineMu or reading accordingly, and looks again: between the
 // two the slot may have got another contribution, or partial may have become whole, which needs the other lock.
@@ -42,16 +45,20 @@ type grads struct {
 	slot    int              // of partial
 	final   int              // partial's buckets from this one on are final
 
-	cache sync.Mutex  // held while a kept bucket is read
-	kept  [2]keptGrad // buckets that were read: of two contributions, which are pulled side by side
-	next  int         // the one that is replaced
+	cache sync.Mutex
+	kept  []*keptGrad // buckets that were read: keptGrads, and more while those are in use
+	next  int         // counts those that were read
 }
+
+// keptGrads is how many buckets are kept: of two contributions, which are pulled side by side.
+const keptGrads = 2
 
 // keptGrad is one bucket of a contribution.
 type keptGrad struct {
 	request wire.GradRequest // without a place in the bucket; step 0: none
 	bucket  []float32        // the part of room that it fills
 	room    []float32        // of the largest bucket, used for one after the other
+	using   sync.RWMutex     // shared: whoever uses it; taken with the cache only, so nobody waits for it
 }
 
 // newGrads has slots that hold nothing.
@@ -148,6 +155,16 @@ func (w *worker) awaitGrad(r wire.GradRequest, use func(bucket []float32) error)
 // readGrad reads a bucket of a slot: with the engine to itself, or beside what it computes
 // when that leaves the bucket alone.
 func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool, use func(bucket []float32) error) error {
+	k, err := w.keepGrad(r, slot, whole)
+	if err != nil {
+		return err
+	}
+	defer k.using.RUnlock()
+	return use(k.bucket)
+}
+
+// keepGrad is a bucket of a slot, which its caller uses until it unlocks it.
+func (w *worker) keepGrad(r wire.GradRequest, slot int, whole bool) (*keptGrad, error) {
 	if whole {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
@@ -156,43 +173,45 @@ func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool, use func(buc
 		defer w.grads.reading.RUnlock()
 	}
 	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
-		return errNoGrad // it changed before the lock was ours: see grads
+		return nil, errNoGrad // it changed before the lock was ours: see grads
 	}
 	if w.engine == nil { // while there is a partial, its engine stays
-		return errors.New("reading a contribution: this worker has left")
+		return nil, errors.New("reading a contribution: this worker has left")
 	}
 	g := &w.grads
 	g.cache.Lock()
 	defer g.cache.Unlock()
-	k, err := w.keptGrad(r, slot)
-	if err != nil {
-		return err
-	}
-	return use(k.bucket)
-}
-
-// keptGrad reads the bucket of a request, unless it was read for the one before; with the cache
-// to itself.
-func (w *worker) keptGrad(r wire.GradRequest, slot int) (*keptGrad, error) {
-	g := &w.grads
 	r.Offset = 0
-	for i := range g.kept {
-		if g.kept[i].request == r {
-			return &g.kept[i], nil
+	for _, k := range g.kept {
+		if k.request == r {
+			k.using.RLock()
+			return k, nil
 		}
 	}
-	k := &g.kept[g.next]
-	if k.room == nil {
-		k.room = make([]float32, largestBucket(w.layout))
-	}
+	k := g.unused(largestBucket(w.layout))
 	lo, hi := w.layout.Bucket(r.Bucket)
 	k.request, k.bucket = wire.GradRequest{}, k.room[:hi-lo]
 	if err := w.engine.ReadGrad(slot, r.Bucket, k.bucket); err != nil {
 		return nil, err
 	}
 	k.request = r
-	g.next = (g.next + 1) % len(g.kept)
+	k.using.RLock()
 	return k, nil
+}
+
+// unused is room for a bucket that nobody uses, in turns; with the cache to itself.
+func (g *grads) unused(size int) *keptGrad {
+	for i := range g.kept {
+		k := g.kept[(g.next+i)%len(g.kept)]
+		if len(g.kept) >= keptGrads && k.using.TryLock() {
+			k.using.Unlock() // who uses it from now on has the cache first
+			g.next += i + 1
+			return k
+		}
+	}
+	k := &keptGrad{room: make([]float32, size)}
+	g.kept = append(g.kept, k)
+	return k
 }
 
 // conclude computes the last microbatch of a lease and measures the contribution.

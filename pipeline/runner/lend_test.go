@@ -100,8 +100,14 @@ func TestPulledBucketsShareTheirMemory(t *testing.T) {
 		t.Helper()
 		for _, offset := range []int{0, 5} {
 			if err := w.awaitGrad(wire.GradRequest{Step: 1, Lo: lane, Hi: lane + 1, Bucket: bucket, Offset: offset}, func(b []float32) error {
-				if w.grads.cache.TryLock() {
-					t.Error("the bucket could be replaced while it is read")
+				if !w.engineMu.TryLock() {
+					t.Error("nobody can compute while it is sent")
+				}
+				w.engineMu.Unlock()
+				for _, k := range w.grads.kept {
+					if &k.room[0] == &b[0] && k.using.TryLock() {
+						t.Error("the bucket could be replaced while it is read")
+					}
 				}
 				rooms[&b[0]] = true
 				if lo, hi := w.layout.Bucket(bucket); len(b) != hi-lo || slices.ContainsFunc(b, func(x float32) bool { return x != float32(100*lane+10*bucket+engine.reads) }) {
