@@ -82,6 +82,7 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		root:               newRoot(o.Plan.Layout, o.Plan.Spec.Batch.Lanes),
 		farewells:          farewells{},
 	}
+	defer c.root.drop() // nobody waits for more of it
 	defer c.background.end()
 	unsubscribe, err := c.subscribe()
 	defer unsubscribe()

@@ -152,12 +152,15 @@ func (p *places) receive(conn net.Conn, f *filling) bool {
 
 // RequestInto implements transport.Filler.
 func (b *bus) RequestInto(ctx context.Context, subject string, data, head, body []byte) ([]byte, error) {
-	err := b.checkSize(data)
-	if err == nil && b.nc.IsReconnecting() {
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case b.nc.IsReconnecting():
 		err = transport.ErrDisconnected
-	}
-	if err == nil {
-		err = b.openInbox()
+	default:
+		if err = b.checkSize(data); err == nil {
+			err = b.openInbox()
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("request on %s: %w", subject, b.translate(err))
