@@ -158,7 +158,8 @@ type reducer struct {
 	first, last   int
 	contributions []pipeline.Contribution // which cover the lanes
 	rooms         *rooms
-	final         func(bucket int) // told of every bucket that is summed
+	arrived       [2][]model.Digest // of what lies in rooms
+	final         func(bucket int)  // told of every bucket that is summed
 	// fetch fills dst with a bucket of a contribution.
 	fetch func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error
 }
@@ -183,6 +184,9 @@ func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, fa
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.rooms.fill(len(r.contributions), largestBucket(r.layout))
+	for i := range r.arrived {
+		r.arrived[i] = make([]model.Digest, len(r.contributions))
+	}
 	sums = make([]bucketSum, r.last-r.first)
 	faults := r.begin(ctx, r.last-1)
 	for bucket := r.last - 1; bucket >= r.first; bucket-- {
@@ -214,9 +218,12 @@ func (r *reducer) begin(ctx context.Context, bucket int) <-chan *fault {
 	var group sync.WaitGroup
 	for i, from := range r.contributions {
 		group.Go(func() {
-			if err := r.fetch(ctx, from, bucket, r.rooms[bucket%2][i][:hi-lo]); err != nil {
+			dst := r.rooms[bucket%2][i][:hi-lo]
+			if err := r.fetch(ctx, from, bucket, dst); err != nil {
 				faults <- &fault{err: err, worker: from.Worker}
+				return
 			}
+			r.arrived[bucket%2][i] = r.vectors.DigestOf(model.Gradient, lo, dst) // while others still arrive
 		})
 	}
 	go func() {
@@ -228,11 +235,10 @@ func (r *reducer) begin(ctx context.Context, bucket int) <-chan *fault {
 
 // add sums one fetched bucket into dst.
 func (r *reducer) add(bucket, lo int, dst []float32) bucketSum {
-	s := bucketSum{arrived: make([]model.Digest, len(r.contributions))}
+	s := bucketSum{arrived: slices.Clone(r.arrived[bucket%2])}
 	parts := make([]part, len(r.contributions))
 	for i, from := range r.contributions {
 		parts[i] = part{lo: from.Lo, hi: from.Hi, grad: r.rooms[bucket%2][i][:len(dst)]}
-		s.arrived[i] = r.vectors.DigestOf(model.Gradient, lo, parts[i].grad)
 	}
 	copy(dst, sumTree(r.vectors, parts, 0, r.lanes))
 	s.digest = r.vectors.DigestOf(model.Gradient, lo, dst)
