@@ -26,10 +26,24 @@ func gcPercentOf(bytes int64) int {
 // checkpoints of weights and both moments.
 func heldBytes(c model.Config, engine int64) int64 { return engine + 12*c.Parameters() }
 
-// frugal applies gcPercent until the function that it returns is called. Engines of
-// frugalEngine lower it when they are opened meanwhile.
-func frugal() (restore func()) {
-	former := debug.SetGCPercent(gcPercent)
+// sumGarbage is how much garbage a process that only coordinates may leave, in bytes. All messages between its
+// workers make it, some 100 MiB a step of the variant 12m, so a tenth of the little that such a process holds
+// would have it collect some thirty times a step: a quarter of its processor time.
+const sumGarbage = 64 << 20
+
+// coordinatorBytes is what a process that only coordinates holds besides the root, in bytes.
+const coordinatorBytes = 32 << 20
+
+// gcPercentOfCoordinator is the percentage for a run whose engines are in other processes.
+func gcPercentOfCoordinator(c model.Config) int {
+	held := coordinatorBytes + 4*c.Parameters()
+	return max(gcPercentOf(held), int(sumGarbage*100/held))
+}
+
+// frugal has the runtime collect at a percentage until the function that it returns is called. Engines of
+// frugalEngine change it when they are opened meanwhile.
+func frugal(percent int) (restore func()) {
+	former := debug.SetGCPercent(percent)
 	return func() { debug.SetGCPercent(former) }
 }
 

@@ -197,3 +197,19 @@ func TestTheLargestVariantFits(t *testing.T) {
 		}
 	}
 }
+
+// What a process that only coordinates may leave is enough for the messages of a small model and no
+// more than anybody else's for a large one.
+func TestGarbageOfACoordinator(t *testing.T) {
+	for _, variant := range model.Variants() {
+		c, err := model.Variant(variant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := coordinatorBytes + 4*c.Parameters()
+		garbage := held * int64(gcPercentOfCoordinator(c)) / 100
+		if least, most := int64(sumGarbage-held/100), int64(garbageBytes); garbage < least || garbage > most {
+			t.Errorf("%s: %d MiB of garbage beside %d MiB", variant, garbage>>20, held>>20)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func replay(ctx context.Context, o outside, name string, f replayFlags) error {
 	defer show.close()
 	guard := newGuard(ctx, o)
 	defer guard.close()
-	defer frugal()()
+	defer frugal(gcPercent)()
 	env := show.environment(o, guard)
 	env.FS = &reading{FS: o.fs, ctx: guard.preparing, progress: func(int64) {}}
 	show.Phase("reading "+dir, 0, 0)

@@ -122,7 +122,7 @@ func goOn(o outside, run *launch.Run, guard *guard, show *screen, again string) 
 
 // trainRun trains a run to its end and says how it went, and that again goes on with it.
 func trainRun(o outside, run *launch.Run, guard *guard, show *screen, again string) error {
-	defer frugal()()
+	defer frugal(gcPercentOfCoordinator(run.Plan.Model))()
 	show.Train(run.Plan.Spec.Steps)
 	guard.train()
 	outcome, err := run.Train()

@@ -103,7 +103,7 @@ func work(ctx context.Context, o outside, f workerFlags) error {
 	if o, err = f.engine.use(o, ""); err != nil {
 		return err
 	}
-	defer frugal()()
+	defer frugal(gcPercent)()
 	outlivePipes() // its log is not worth its part in a run
 	options := launch.WorkerOptions{
 		FS: o.fs, Engine: o.engine, NATS: f.nats.remote, Run: f.run, Name: id, Wait: f.whenDone == doneWait, HTTP: f.http, Log: o.stderr,

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"errors"
 	"sync"
 
 	"andrea/model"
@@ -76,6 +77,18 @@ func (r rig) accumulateLast(e model.Revealer, slot, folds int, b model.Batch) (l
 			}
 		})
 	})
+	readers.Go(func() {
+		lo, hi := r.layout.Bucket(0)
+		if err := e.ReadGrad(slot-folds, 0, make([]float32, hi-lo)); err != nil {
+			r.t.Errorf("reading bucket 0: %v", err)
+		}
+	})
+	for bucket := range r.layout.Buckets() { // while it is read
+		_, err1 := e.StateDigest(bucket)
+		_, err2 := e.GradDigest(slot-folds, bucket)
+		_, err3 := e.SumSquares(slot-folds, bucket)
+		r.ok("measuring", errors.Join(err1, err2, err3))
+	}
 	readers.Wait()
 	r.ok("AccumulateLast", err)
 	if next != -1 {

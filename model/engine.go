@@ -135,8 +135,8 @@ type Revealer interface {
 	// AccumulateLast is Accumulate(slot, b), and then folds times Fold of the slot into the
 	// one below it. As soon as nothing more is added to a bucket of the lowest slot it calls final
 	// with it, each bucket once, the last one first; before that it is not to be read. From
-	// then on others may call ReadGrad for that bucket, also while this call runs. Errors of
-	// arguments change nothing.
+	// then on others may call ReadGrad for that bucket, also while this call runs and while the
+	// caller then takes digests and sums of squares. Errors of arguments change nothing.
 	AccumulateLast(slot, folds int, b Batch, final func(bucket int)) (Loss, error)
 }
 

@@ -1,7 +1,8 @@
 package model
 
 // Vectors are the passes over float32 elements that gradients and states make on their way
-// between processes. All give the bits of Plain; an engine's processor may be faster.
+// between processes. All give the bits of Plain; an engine's processor may be faster. They may be called from several
+// goroutines at once.
 type Vectors interface {
 	// Add adds src to dst, element by element; the slices have one length.
 	Add(dst, src []float32)

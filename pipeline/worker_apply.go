@@ -3,6 +3,8 @@ package pipeline
 import (
 	"fmt"
 	"slices"
+
+	"andrea/model"
 )
 
 // commitTask waits for an update.
@@ -37,7 +39,7 @@ func (w *Worker) commit(m Commit) []WorkerEffect {
 	case held:
 		return w.do(Update{Step: m.Step, Scale: m.Scale, Hyper: m.Hyper})
 	}
-	return w.do(PullRoot{m.Step})
+	return w.do(PullRoot{Step: m.Step, Digest: m.RootDigest})
 }
 
 // holdsRoot reports that slot 0 is the committed root.
@@ -45,6 +47,17 @@ func (w *Worker) holdsRoot(m Commit) bool {
 	return slices.IndexFunc(w.answers, func(a Answer) bool {
 		return a.Step == m.Step && a.Hi-a.Lo == w.job.Batch.Lanes && a.GradDigest == m.RootDigest
 	}) == 0
+}
+
+// AwaitsRoot reports that the worker has nothing to do but to wait for the root of a step of which it has computed a
+// part, and the first gradient slot that no part of it lies in.
+func (w *Worker) AwaitsRoot() (step int64, slot int, waits bool) {
+	n := len(w.answers)
+	if w.task != nil || w.hailing || w.left || n == 0 || n == model.Slots(w.job.Batch.Lanes) {
+		return 0, 0, false
+	}
+	whole := n == 1 && w.answers[0].Hi-w.answers[0].Lo == w.job.Batch.Lanes
+	return w.step + 1, n, !whole
 }
 
 // rootPulled applies the root if it is the one that was committed.

@@ -127,8 +127,12 @@ type Conclude struct {
 	SumSquares bool
 }
 
-// PullRoot replaces slot 0 by the root of Step, which the coordinator has summed.
-type PullRoot struct{ Step int64 }
+// PullRoot gets the root of Step, which the coordinator has summed. Digest is that of the committed one: whatever was
+// pulled ahead and has another does not count.
+type PullRoot struct {
+	Step   int64
+	Digest model.Digest
+}
 
 // Update applies the root in slot 0.
 type Update struct {

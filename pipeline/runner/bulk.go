@@ -47,13 +47,52 @@ func (p *puller) timeout(try int) time.Duration {
 	return min(max(pullFirst, 2*time.Duration(p.longest.Load()))<<min(try, 8), pullTimeout)
 }
 
-// pull asks for bulk data and decodes it, until it arrives whole, it is known that asking
-// again does not help, or the other side has had time enough to come back. decode may keep
-// the payload.
+// pull asks for bulk data and decodes it. decode may keep the payload.
 func (p *puller) pull(ctx context.Context, subject string, request []byte, decode func(payload []byte) error) (err error) {
+	return p.repeat(ctx, subject, request, func(ctx context.Context) error {
+		reply, err := p.bus.Request(ctx, subject, request)
+		if err != nil {
+			return err
+		}
+		payload, err := wire.DecodeReply(reply)
+		if err != nil {
+			return err
+		}
+		return decode(payload)
+	})
+}
+
+// pullChunk asks for a chunk and puts it into its place, without a copy of it between where the
+// connection can do that.
+func (p *puller) pullChunk(ctx context.Context, subject string, c chunk) error {
+	body := wire.Memory(c.dst)
+	filler, can := p.bus.(transport.Filler)
+	if !can || body == nil {
+		return p.pull(ctx, subject, c.request, func(payload []byte) error { return wire.Floats(c.dst, payload) })
+	}
+	header := make([]byte, wire.HeaderBytes)
+	return p.repeat(ctx, subject, c.request, func(ctx context.Context) error {
+		reply, err := filler.RequestInto(ctx, subject, c.request, header, body)
+		switch {
+		case err != nil:
+			return err
+		case reply == nil:
+			return wire.CheckReply(header, body)
+		}
+		payload, err := wire.DecodeReply(reply)
+		if err != nil {
+			return err
+		}
+		return wire.Floats(c.dst, payload)
+	})
+}
+
+// repeat asks until what was asked for arrives whole, it is known that asking again does not help, or
+// the other side has had time enough to come back.
+func (p *puller) repeat(ctx context.Context, subject string, request []byte, once func(context.Context) error) (err error) {
 	began, pause := time.Now(), pullStep
 	for try := 0; ; try++ {
-		if err = p.pullOnce(ctx, subject, request, p.timeout(try), decode); err == nil {
+		if err = p.try(ctx, p.timeout(try), once); err == nil {
 			return nil
 		}
 		patience := pullPatience
@@ -73,20 +112,22 @@ func final(err error) bool {
 	return errors.As(err, &refusal) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrDenied) || errors.Is(err, transport.ErrTooLarge)
 }
 
-func (p *puller) pullOnce(ctx context.Context, subject string, request []byte, timeout time.Duration, decode func([]byte) error) error {
+// try asks once.
+func (p *puller) try(ctx context.Context, timeout time.Duration, once func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	began := time.Now()
-	reply, err := p.bus.Request(ctx, subject, request)
-	if err != nil {
-		return err
+	err := once(ctx)
+	if err == nil || answered(err) {
+		p.took(time.Since(began))
 	}
-	p.took(time.Since(began))
-	payload, err := wire.DecodeReply(reply)
-	if err != nil {
-		return err
-	}
-	return decode(payload)
+	return err
+}
+
+// answered reports that an error is about an answer that came.
+func answered(err error) bool {
+	var refusal wire.Refusal
+	return errors.As(err, &refusal) || errors.Is(err, wire.ErrDamaged)
 }
 
 // wait returns nil after d, or the context's error.
@@ -166,8 +207,7 @@ func (p *puller) pullChunks(ctx context.Context, subject string, chunks []chunk)
 		window <- struct{}{}
 		group.Go(func() {
 			defer func() { <-window }()
-			err := p.pull(ctx, subject, c.request, func(payload []byte) error { return wire.Floats(c.dst, payload) })
-			if err != nil {
+			if err := p.pullChunk(ctx, subject, c); err != nil {
 				stop(err) // the first one counts
 			}
 		})
@@ -210,8 +250,11 @@ func stateFrame(room, request []byte, buckets int, source stateSource) (frame []
 	if r.Bucket < 0 || r.Bucket >= buckets || r.Part < 0 || r.Part >= wire.Parts {
 		return nil, fmt.Errorf("there is no part %d of bucket %d: the state has %d buckets of %d parts", r.Part, r.Bucket, buckets, wire.Parts)
 	}
-	err = source(r.Step, r.Bucket, func(s state) (err error) {
-		frame, err = chunkFrame(room, s[r.Part], r.Bucket, r.Offset)
+	err = source(r.Step, r.Bucket, func(s state) error {
+		part, err := chunkAt(s[r.Part], r.Bucket, r.Offset)
+		if err == nil {
+			frame = wire.EncodeFloats(room, part)
+		}
 		return err
 	})
 	return frame, err
@@ -221,17 +264,36 @@ func stateFrame(room, request []byte, buckets int, source stateSource) (frame []
 // returns: the next step's takes its place.
 type gradSource func(r wire.GradRequest, use func(bucket []float32) error) error
 
-// serveGrad answers requests for a gradient from source.
+// serveGrad answers requests for a gradient from source, each on its own: source may wait.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
 	return bus.Subscribe(subject, func(m transport.Message) {
 		r, err := gradRequest(m.Data, buckets)
-		respondFrame(m, func(frame []byte) ([]byte, error) {
+		if err != nil {
+			respond(m, nil, err)
+			return
+		}
+		go func() {
+			err := source(r, func(bucket []float32) error { return respondChunk(m, bucket, r.Bucket, r.Offset) })
 			if err != nil {
-				return nil, err
+				respond(m, nil, err)
 			}
-			return gradFrame(frame, r, source)
-		})
+		}()
 	})
+}
+
+// respondChunk sends the chunk of a bucket that begins at offset, from where it lies.
+func respondChunk(m transport.Message, elements []float32, bucket, offset int) error {
+	part, err := chunkAt(elements, bucket, offset)
+	if err != nil {
+		return err
+	}
+	payload := wire.Memory(part)
+	if payload == nil {
+		respond(m, wire.EncodeFloats(nil, part), nil)
+		return nil
+	}
+	_ = m.RespondInParts(wire.EncodeHeader(payload), payload) // one that is lost is asked for again
+	return nil
 }
 
 // gradRequest reads a request for a gradient of so many buckets.
@@ -243,21 +305,12 @@ func gradRequest(request []byte, buckets int) (wire.GradRequest, error) {
 	return r, err
 }
 
-// gradFrame is the answer to a request for a gradient.
-func gradFrame(room []byte, r wire.GradRequest, source gradSource) (frame []byte, err error) {
-	err = source(r, func(bucket []float32) (err error) {
-		frame, err = chunkFrame(room, bucket, r.Bucket, r.Offset)
-		return err
-	})
-	return frame, err
-}
-
-// chunkFrame frames the chunk of a bucket that begins at offset.
-func chunkFrame(room []byte, elements []float32, bucket, offset int) ([]byte, error) {
+// chunkAt is the chunk of a bucket that begins at offset.
+func chunkAt(elements []float32, bucket, offset int) ([]float32, error) {
 	if offset < 0 || offset >= len(elements) {
 		return nil, fmt.Errorf("bucket %d has no element %d: it has %d", bucket, offset, len(elements))
 	}
-	return wire.EncodeFloats(room, elements[offset:min(offset+wire.ChunkElements, len(elements))]), nil
+	return elements[offset:min(offset+wire.ChunkElements, len(elements))], nil
 }
 
 // respond sends a frame, or the reason why there is none. An answer that is lost is asked

@@ -58,7 +58,7 @@ type coordinator struct {
 	board    board
 
 	pulls      puller
-	root       root
+	root       *root
 	rooms      rooms
 	summing    *summation // the newest one; nil: none
 	background *background
@@ -79,8 +79,10 @@ func Coordinate(o CoordinatorOptions) (pipeline.Outcome, error) {
 		inbox:              make(chan pipeline.CoordinatorEvent, inboxSize),
 		background:         newBackground(),
 		pulls:              puller{bus: o.Bulk},
+		root:               newRoot(o.Plan.Layout, o.Plan.Spec.Batch.Lanes),
 		farewells:          farewells{},
 	}
+	defer c.root.drop() // nobody waits for more of it
 	defer c.background.end()
 	unsubscribe, err := c.subscribe()
 	defer unsubscribe()
@@ -111,7 +113,7 @@ func (c *coordinator) subscribe() (unsubscribe func(), err error) {
 			return serveState(c.Bulk, wire.State(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), stored.bucket)
 		},
 		func() (transport.Subscription, error) {
-			return serveGrad(c.Bulk, wire.Root(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), c.root.source(c.Plan.Layout, c.Plan.Spec.Batch.Lanes))
+			return serveGrad(c.Bulk, wire.Root(run, c.Generation, wire.AnyWorker), c.Plan.Layout.Buckets(), c.root.await)
 		},
 		func() (transport.Subscription, error) {
 			return c.Control.Subscribe(wire.ToCoordinator(run, c.Generation, wire.AnyWorker), c.receive)

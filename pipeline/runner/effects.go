@@ -15,6 +15,10 @@ import (
 
 // do executes one effect.
 func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) {
+	if e, pull := effect.(pipeline.PullRoot); pull {
+		return w.pullRoot(e)
+	}
+	w.stopAhead() // the slot may be needed
 	switch e := effect.(type) {
 	case pipeline.Accumulate:
 		return w.accumulate(e)
@@ -35,8 +39,6 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 		return nil, w.engine.Zero(e.Slot)
 	case pipeline.Fold:
 		return nil, w.engine.Fold(e.Dst, e.Src)
-	case pipeline.PullRoot:
-		return w.pullRoot(e)
 	case pipeline.Update:
 		return w.update(e)
 	case pipeline.Keep:
@@ -139,7 +141,9 @@ func (w *worker) stateDigest() (digest model.Digest, err error) {
 // update applies the root; until it is done nobody may read the state.
 func (w *worker) update(e pipeline.Update) (pipeline.WorkerEvent, error) {
 	w.held = -1
-	digest, err := w.engine.Update(0, e.Scale, e.Hyper)
+	slot := w.rootSlot
+	w.rootSlot = 0 // where a lone worker has summed it
+	digest, err := w.engine.Update(slot, e.Scale, e.Hyper)
 	if err == nil {
 		w.held = e.Step
 	}

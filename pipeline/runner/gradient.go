@@ -8,7 +8,6 @@ import (
 
 	"andrea/model"
 	"andrea/pipeline"
-	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
 )
 
@@ -25,7 +24,10 @@ const gradPatience = time.Second
 //	reading                  shared: whoever reads a final bucket of partial, beside the one who computes and so
 //	                         without engineMu; alone: end, which so waits for the readers
 //	mu                       what lies where, for a moment: nothing is computed, read or locked under it
-//	cache                    kept, while a bucket is read from the engine and used; never together with mu
+//	cache                    kept, while a bucket is looked up or read from the engine; never together with mu
+//
+// What was read is kept, and used without any of them: it is sent from there, which may take as long as the network
+// wants, and whoever computes does not wait for that.
 //
 // A reader looks where its bucket lies (find), takes engineMu or reading accordingly, and looks again: between the
 // two the slot may have got another contribution, or partial may have become whole, which needs the other lock.
@@ -43,16 +45,20 @@ type grads struct {
 	slot    int              // of partial
 	final   int              // partial's buckets from this one on are final
 
-	cache sync.Mutex  // held while a kept bucket is read
-	kept  [2]keptGrad // buckets that were read: of two contributions, which are pulled side by side
-	next  int         // the one that is replaced
+	cache sync.Mutex
+	kept  []*keptGrad // buckets that were read: keptGrads, and more while those are in use
+	next  int         // counts those that were read
 }
+
+// keptGrads is how many buckets are kept: of two contributions, which are pulled side by side.
+const keptGrads = 2
 
 // keptGrad is one bucket of a contribution.
 type keptGrad struct {
 	request wire.GradRequest // without a place in the bucket; step 0: none
 	bucket  []float32        // the part of room that it fills
 	room    []float32        // of the largest bucket, used for one after the other
+	using   sync.RWMutex     // shared: whoever uses it; taken with the cache only, so nobody waits for it
 }
 
 // newGrads has slots that hold nothing.
@@ -119,18 +125,7 @@ func (g *grads) find(r wire.GradRequest) (slot int, whole bool, later <-chan str
 // serveGrads lets the coordinator pull the contributions of this worker's leases. A
 // request waits while the engine computes them.
 func (w *worker) serveGrads() error {
-	buckets := w.layout.Buckets()
-	served, err := w.Bulk.Subscribe(wire.WorkerGrad(w.Run, w.ID), func(m transport.Message) {
-		r, err := gradRequest(m.Data, buckets)
-		if err != nil {
-			respond(m, nil, err)
-			return
-		}
-		go respondFrame(m, func(frame []byte) ([]byte, error) { // others come in while it waits
-			return gradFrame(frame, r, w.awaitGrad)
-		})
-	})
-	return w.keep(served, err)
+	return w.keep(serveGrad(w.Bulk, wire.WorkerGrad(w.Run, w.ID), w.layout.Buckets(), w.awaitGrad))
 }
 
 var errNoGrad = errors.New("it is not computed yet, or not here any more")
@@ -160,6 +155,16 @@ func (w *worker) awaitGrad(r wire.GradRequest, use func(bucket []float32) error)
 // readGrad reads a bucket of a slot: with the engine to itself, or beside what it computes
 // when that leaves the bucket alone.
 func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool, use func(bucket []float32) error) error {
+	k, err := w.keepGrad(r, slot, whole)
+	if err != nil {
+		return err
+	}
+	defer k.using.RUnlock()
+	return use(k.bucket)
+}
+
+// keepGrad is a bucket of a slot, which its caller uses until it unlocks it.
+func (w *worker) keepGrad(r wire.GradRequest, slot int, whole bool) (*keptGrad, error) {
 	if whole {
 		w.engineMu.Lock()
 		defer w.engineMu.Unlock()
@@ -168,43 +173,45 @@ func (w *worker) readGrad(r wire.GradRequest, slot int, whole bool, use func(buc
 		defer w.grads.reading.RUnlock()
 	}
 	if again, still, later := w.grads.find(r); later != nil || again != slot || still != whole {
-		return errNoGrad // it changed before the lock was ours: see grads
+		return nil, errNoGrad // it changed before the lock was ours: see grads
 	}
 	if w.engine == nil { // while there is a partial, its engine stays
-		return errors.New("reading a contribution: this worker has left")
+		return nil, errors.New("reading a contribution: this worker has left")
 	}
 	g := &w.grads
 	g.cache.Lock()
 	defer g.cache.Unlock()
-	k, err := w.keptGrad(r, slot)
-	if err != nil {
-		return err
-	}
-	return use(k.bucket)
-}
-
-// keptGrad reads the bucket of a request, unless it was read for the one before; with the cache
-// to itself.
-func (w *worker) keptGrad(r wire.GradRequest, slot int) (*keptGrad, error) {
-	g := &w.grads
 	r.Offset = 0
-	for i := range g.kept {
-		if g.kept[i].request == r {
-			return &g.kept[i], nil
+	for _, k := range g.kept {
+		if k.request == r {
+			k.using.RLock()
+			return k, nil
 		}
 	}
-	k := &g.kept[g.next]
-	if k.room == nil {
-		k.room = make([]float32, largestBucket(w.layout))
-	}
+	k := g.unused(largestBucket(w.layout))
 	lo, hi := w.layout.Bucket(r.Bucket)
 	k.request, k.bucket = wire.GradRequest{}, k.room[:hi-lo]
 	if err := w.engine.ReadGrad(slot, r.Bucket, k.bucket); err != nil {
 		return nil, err
 	}
 	k.request = r
-	g.next = (g.next + 1) % len(g.kept)
+	k.using.RLock()
 	return k, nil
+}
+
+// unused is room for a bucket that nobody uses, in turns; with the cache to itself.
+func (g *grads) unused(size int) *keptGrad {
+	for i := range g.kept {
+		k := g.kept[(g.next+i)%len(g.kept)]
+		if len(g.kept) >= keptGrads && k.using.TryLock() {
+			k.using.Unlock() // who uses it from now on has the cache first
+			g.next += i + 1
+			return k
+		}
+	}
+	k := &keptGrad{room: make([]float32, size)}
+	g.kept = append(g.kept, k)
+	return k
 }
 
 // conclude computes the last microbatch of a lease and measures the contribution.
@@ -217,74 +224,54 @@ func (w *worker) conclude(e pipeline.Conclude) (pipeline.WorkerEvent, error) {
 	w.engineMu.Lock()
 	defer w.engineMu.Unlock()
 	loss, err := w.accumulateLast(e, batch)
+	done := pipeline.Concluded{Accumulated: accumulated(e.Accumulate, loss, batch, began)}
+	if err == nil {
+		err = w.measure(&done, e.Slot-e.Folds, e.SumSquares)
+	}
+	w.grads.end()
 	if err != nil {
 		return nil, err
 	}
-	done := pipeline.Concluded{Accumulated: accumulated(e.Accumulate, loss, batch, began)}
-	slot := e.Slot - e.Folds
+	w.grads.set(e.Slot-e.Folds, wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi})
+	return done, nil
+}
+
+// measure takes the digests of the state and of the contribution in a slot, which others may read meanwhile.
+func (w *worker) measure(done *pipeline.Concluded, slot int, squares bool) (err error) {
 	if done.StateDigest, err = w.stateDigest(); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range w.layout.Buckets() {
 		digest, err := w.engine.GradDigest(slot, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		done.GradDigest = done.GradDigest.Add(digest)
-		if !e.SumSquares {
+		if !squares {
 			continue
 		}
 		sum, err := w.engine.SumSquares(slot, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		done.SumSquares = append(done.SumSquares, pipeline.Float(sum))
 	}
-	return done, nil
+	return nil
 }
 
 // accumulateLast computes the last microbatch and folds the lanes; an engine that can lets
-// the contribution go while it does.
+// the contribution go while it does, and until grads.end.
 func (w *worker) accumulateLast(e pipeline.Conclude, batch model.Batch) (loss model.Loss, err error) {
-	slot := e.Slot - e.Folds
-	contribution := wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi}
 	if engine, can := w.engine.(model.Revealer); can {
-		w.grads.begin(contribution, slot, w.layout.Buckets())
-		defer w.grads.end()
-		loss, err = engine.AccumulateLast(e.Slot, e.Folds, batch, func(bucket int) {
+		w.grads.begin(wire.GradRequest{Step: e.Step, Lo: e.Lo, Hi: e.Hi}, e.Slot-e.Folds, w.layout.Buckets())
+		return engine.AccumulateLast(e.Slot, e.Folds, batch, func(bucket int) {
 			w.grads.reveal(bucket)
 			w.progress.Add(1)
 		})
-	} else {
-		loss, err = w.engine.Accumulate(e.Slot, batch)
-		for i := 0; i < e.Folds && err == nil; i++ {
-			err = w.engine.Fold(e.Slot-i-1, e.Slot-i)
-		}
 	}
-	if err == nil {
-		w.grads.set(slot, contribution)
+	loss, err = w.engine.Accumulate(e.Slot, batch)
+	for i := 0; i < e.Folds && err == nil; i++ {
+		err = w.engine.Fold(e.Slot-i-1, e.Slot-i)
 	}
 	return loss, err
-}
-
-// pullRoot replaces slot 0 by the root and returns its digest.
-func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
-	w.grads.set(0, wire.GradRequest{})
-	p := w.pulls.Load()
-	subject := wire.Root(w.Run, p.membership.Generation, w.ID)
-	grad := make([]float32, largestBucket(w.layout))
-	var digest model.Digest
-	for i := range w.layout.Buckets() {
-		lo, hi := w.layout.Bucket(i)
-		g := grad[:hi-lo]
-		if err := w.puller.pullGrad(p.ctx, subject, e.Step, 0, w.job.Batch.Lanes, i, g); err != nil {
-			return nil, transferError{fmt.Errorf("pulling the root of step %d: %w", e.Step, err)}
-		}
-		if err := w.engine.WriteGrad(0, i, g); err != nil {
-			return nil, err
-		}
-		digest = digest.Add(w.Vectors.DigestOf(model.Gradient, lo, g))
-		w.progress.Add(1)
-	}
-	return pipeline.RootPulled{Digest: digest}, nil
 }

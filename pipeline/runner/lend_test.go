@@ -12,27 +12,44 @@ import (
 // lentConfig is a model of three buckets.
 var lentConfig = model.Config{Vocab: 18000, Context: 8, DModel: 64, NHead: 2, NLayer: 1}
 
-// While somebody reads the root no sum begins, so no frame has two of them mixed.
+// While somebody reads the root no other sum begins, so no frame has two of them mixed; what is summed of it can be
+// read, and the rest is waited for.
 func TestTheRootStaysWhileItIsRead(t *testing.T) {
 	layout := model.NewLayout(lentConfig)
-	r := root{step: 3, grad: make([]float32, layout.Size)}
-	source := r.source(layout, 8)
+	r := newRoot(layout, 8)
 	request := wire.GradRequest{Step: 3, Hi: 8, Bucket: 1}
+	unread := func([]float32) error { t.Error("it is read"); return nil }
+	if later, err := r.read(request, unread); later != nil || err == nil {
+		t.Errorf("a root that is not here: %v", err)
+	}
+	grad := r.begin(3)
+	r.reveal(2)
+	later, err := r.read(request, unread)
+	if later == nil || err != nil {
+		t.Fatalf("a bucket that is not summed yet: %v", err)
+	}
+	r.reveal(1)
+	<-later
 	read := false
-	if err := source(request, func(bucket []float32) error {
-		if read = true; r.mu.TryLock() {
-			t.Error("a sum could begin while the root is read")
+	if err := r.await(request, func(bucket []float32) error {
+		if read = true; r.reading.TryLock() {
+			t.Error("another sum could begin while the root is read")
 		}
-		if lo, hi := layout.Bucket(1); len(bucket) != hi-lo || &bucket[0] != &r.grad[lo] {
+		if lo, hi := layout.Bucket(1); len(bucket) != hi-lo || &bucket[0] != &grad[lo] {
 			t.Error("another bucket is read")
 		}
-		return source(request, func([]float32) error { return nil }) // and others may read it, too
+		return r.await(request, func([]float32) error { return nil }) // and others may read it, too
 	}); err != nil || !read {
 		t.Errorf("reading the root: %v", err)
 	}
-	r.mu.Lock() // a sum has the room
-	if err := source(request, func([]float32) error { t.Error("a root is read that is being summed"); return nil }); err == nil {
-		t.Error("a root that is being summed can be read")
+	request.Bucket = 0
+	if later, err = r.read(request, unread); later == nil || err != nil {
+		t.Fatalf("a bucket that is not summed yet: %v", err)
+	}
+	r.drop()
+	<-later
+	if err := r.await(request, unread); err == nil {
+		t.Error("a sum that has failed can be read")
 	}
 }
 
@@ -83,8 +100,14 @@ func TestPulledBucketsShareTheirMemory(t *testing.T) {
 		t.Helper()
 		for _, offset := range []int{0, 5} {
 			if err := w.awaitGrad(wire.GradRequest{Step: 1, Lo: lane, Hi: lane + 1, Bucket: bucket, Offset: offset}, func(b []float32) error {
-				if w.grads.cache.TryLock() {
-					t.Error("the bucket could be replaced while it is read")
+				if !w.engineMu.TryLock() {
+					t.Error("nobody can compute while it is sent")
+				}
+				w.engineMu.Unlock()
+				for _, k := range w.grads.kept {
+					if &k.room[0] == &b[0] && k.using.TryLock() {
+						t.Error("the bucket could be replaced while it is read")
+					}
 				}
 				rooms[&b[0]] = true
 				if lo, hi := w.layout.Bucket(bucket); len(b) != hi-lo || slices.ContainsFunc(b, func(x float32) bool { return x != float32(100*lane+10*bucket+engine.reads) }) {

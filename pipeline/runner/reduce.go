@@ -12,29 +12,6 @@ import (
 	"andrea/pipeline/wire"
 )
 
-// root is the gradient of a whole step, kept until the next one for members to pull.
-type root struct {
-	mu   sync.RWMutex
-	step int64     // 0: there is none yet
-	grad []float32 // flat vector
-}
-
-// source is a gradSource. While a reduction has the room the root before is gone, and no reduction
-// begins while somebody reads.
-func (r *root) source(layout model.Layout, lanes int) gradSource {
-	return func(request wire.GradRequest, use func(bucket []float32) error) error {
-		if !r.mu.TryRLock() {
-			return fmt.Errorf("the root of step %d is not here: another one is being summed", request.Step)
-		}
-		defer r.mu.RUnlock()
-		if request.Step != r.step || request.Lo != 0 || request.Hi != lanes {
-			return fmt.Errorf("the sum of lanes [%d, %d) of step %d is not here: the newest is the root of step %d", request.Lo, request.Hi, request.Step, r.step)
-		}
-		lo, hi := layout.Bucket(request.Bucket)
-		return use(r.grad[lo:hi])
-	}
-}
-
 // summation is a reduction beside the loop.
 type summation struct {
 	step          int64
@@ -116,15 +93,12 @@ func (c *coordinator) result(e pipeline.Reduce, s *summation, took time.Duration
 
 // fillRoot sums all buckets into the root.
 func (c *coordinator) fillRoot(ctx context.Context, s *summation, patient bool) ([]bucketSum, *fault) {
-	c.root.mu.Lock()
-	defer c.root.mu.Unlock()
-	c.root.step = 0
-	if c.root.grad == nil {
-		c.root.grad = make([]float32, c.Plan.Layout.Size)
-	}
+	c.root.filling.Lock()
+	defer c.root.filling.Unlock()
+	root := c.root.begin(s.step)
 	r := reducer{
 		vectors: c.Vectors, layout: c.Plan.Layout, lanes: c.Plan.Spec.Batch.Lanes, first: 0, last: c.Plan.Layout.Buckets(),
-		contributions: s.contributions, rooms: &c.rooms,
+		contributions: s.contributions, rooms: &c.rooms, final: c.root.reveal,
 		fetch: func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error {
 			subject := wire.WorkerGrad(c.Plan.Spec.Name, from.Worker)
 			for {
@@ -139,9 +113,9 @@ func (c *coordinator) fillRoot(ctx context.Context, s *summation, patient bool) 
 			}
 		},
 	}
-	sums, failed := r.sum(ctx, c.root.grad)
-	if failed == nil {
-		c.root.step = s.step
+	sums, failed := r.sum(ctx, root)
+	if failed != nil {
+		c.root.drop()
 	}
 	return sums, failed
 }
@@ -184,6 +158,8 @@ type reducer struct {
 	first, last   int
 	contributions []pipeline.Contribution // which cover the lanes
 	rooms         *rooms
+	arrived       [2][]model.Digest // of what lies in rooms
+	final         func(bucket int)  // told of every bucket that is summed
 	// fetch fills dst with a bucket of a contribution.
 	fetch func(ctx context.Context, from pipeline.Contribution, bucket int, dst []float32) error
 }
@@ -208,6 +184,9 @@ func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, fa
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.rooms.fill(len(r.contributions), largestBucket(r.layout))
+	for i := range r.arrived {
+		r.arrived[i] = make([]model.Digest, len(r.contributions))
+	}
 	sums = make([]bucketSum, r.last-r.first)
 	faults := r.begin(ctx, r.last-1)
 	for bucket := r.last - 1; bucket >= r.first; bucket-- {
@@ -225,6 +204,7 @@ func (r *reducer) sum(ctx context.Context, root []float32) (sums []bucketSum, fa
 		}
 		lo, hi := r.layout.Bucket(bucket)
 		sums[bucket-r.first] = r.add(bucket, lo, root[lo:hi])
+		r.final(bucket)
 	}
 	return sums, nil
 }
@@ -238,9 +218,12 @@ func (r *reducer) begin(ctx context.Context, bucket int) <-chan *fault {
 	var group sync.WaitGroup
 	for i, from := range r.contributions {
 		group.Go(func() {
-			if err := r.fetch(ctx, from, bucket, r.rooms[bucket%2][i][:hi-lo]); err != nil {
+			dst := r.rooms[bucket%2][i][:hi-lo]
+			if err := r.fetch(ctx, from, bucket, dst); err != nil {
 				faults <- &fault{err: err, worker: from.Worker}
+				return
 			}
+			r.arrived[bucket%2][i] = r.vectors.DigestOf(model.Gradient, lo, dst) // while others still arrive
 		})
 	}
 	go func() {
@@ -252,11 +235,10 @@ func (r *reducer) begin(ctx context.Context, bucket int) <-chan *fault {
 
 // add sums one fetched bucket into dst.
 func (r *reducer) add(bucket, lo int, dst []float32) bucketSum {
-	s := bucketSum{arrived: make([]model.Digest, len(r.contributions))}
+	s := bucketSum{arrived: slices.Clone(r.arrived[bucket%2])}
 	parts := make([]part, len(r.contributions))
 	for i, from := range r.contributions {
 		parts[i] = part{lo: from.Lo, hi: from.Hi, grad: r.rooms[bucket%2][i][:len(dst)]}
-		s.arrived[i] = r.vectors.DigestOf(model.Gradient, lo, parts[i].grad)
 	}
 	copy(dst, sumTree(r.vectors, parts, 0, r.lanes))
 	s.digest = r.vectors.DigestOf(model.Gradient, lo, dst)

@@ -73,7 +73,7 @@ func TestReducersWithRangesGiveTheBitsOfOne(t *testing.T) {
 	}
 	reduce := func(first, last int, root []float32) []bucketSum {
 		r := reducer{
-			vectors: model.Plain{}, layout: layout, lanes: 8, first: first, last: last, contributions: contributions, rooms: &rooms{},
+			vectors: model.Plain{}, layout: layout, lanes: 8, first: first, last: last, contributions: contributions, rooms: &rooms{}, final: func(int) {},
 			fetch: func(_ context.Context, from pipeline.Contribution, bucket int, dst []float32) error {
 				x := uint32(1000*from.Lo + bucket)
 				for i := range dst {
@@ -109,7 +109,7 @@ func TestAReducerNamesWhoDoesNotSend(t *testing.T) {
 	layout := model.NewLayout(model.Config{Vocab: 11, Context: 8, DModel: 8, NHead: 2, NLayer: 1})
 	gone := errors.New("gone")
 	r := reducer{
-		vectors: model.Plain{}, layout: layout, lanes: 2, last: layout.Buckets(), rooms: &rooms{},
+		vectors: model.Plain{}, layout: layout, lanes: 2, last: layout.Buckets(), rooms: &rooms{}, final: func(int) {},
 		contributions: []pipeline.Contribution{{Worker: "slow", Hi: 1}, {Worker: "dead", Lo: 1, Hi: 2}},
 		fetch: func(ctx context.Context, from pipeline.Contribution, _ int, _ []float32) error {
 			if from.Worker == "dead" {

@@ -54,7 +54,10 @@ type worker struct {
 	engine   model.Engine
 	held     int64 // step of the state in the engine, which others may read; -1: none
 	grads    grads
-	room     state // a bucket that is being loaded; empty when none is
+	roots    [2][]float32 // buckets of the root on its way: one is written while the next one comes
+	room     state        // a bucket that is being loaded; empty when none is
+	ahead    *rootPull    // before its step is decided; nil: none
+	rootSlot int          // of the root that was pulled
 	initial  initial
 	snapshot snapshot
 	served   []transport.Subscription
@@ -177,6 +180,7 @@ func (w *worker) loop() {
 			w.execute(work)
 			continue
 		}
+		w.pullAhead()
 		select {
 		case e := <-w.inbox:
 			w.handle(e)
@@ -335,6 +339,7 @@ func (w *worker) close() error {
 		w.beat.stop()
 	}
 	w.pulls.Load().interrupt()
+	w.stopAhead()
 	for _, s := range w.served {
 		_ = s.Unsubscribe() // the connection is closed next
 	}

@@ -15,6 +15,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // Errors of a bus, found with errors.Is. Implementations wrap them with the subject, the reason and
@@ -44,6 +45,7 @@ type Message struct {
 	Data    []byte
 
 	respond func([]byte) error
+	parts   func(...[]byte) error // nil: they are joined
 }
 
 // NewMessage makes the message that a bus hands to a handler. respond sends an answer to the one who
@@ -60,6 +62,20 @@ func (m Message) Respond(data []byte) error {
 		return ErrNotARequest
 	}
 	return m.respond(data)
+}
+
+// InParts returns the message with another way to answer it in parts, which need not be joined then.
+func (m Message) InParts(respond func(parts ...[]byte) error) Message {
+	m.parts = respond
+	return m
+}
+
+// RespondInParts is Respond for an answer that lies in several places.
+func (m Message) RespondInParts(parts ...[]byte) error {
+	if m.parts == nil {
+		return m.Respond(slices.Concat(parts...))
+	}
+	return m.parts(parts...)
 }
 
 // Bus is one connection of a process. All methods may be called concurrently, also from handlers
@@ -90,6 +106,15 @@ type Bus interface {
 	// and outstanding requests, and returns when no handler runs any more. Not to be called from a
 	// handler. Later calls return nil.
 	Close() error
+}
+
+// Filler is a Bus that can put an answer where the asker wants it, without memory of its own between.
+type Filler interface {
+	Bus
+	// RequestInto is Request for an answer whose beginning shall lie in head and the rest in body, which are the bus's
+	// until it returns. An answer of just their length may be put there: then nil is returned. Every other one is
+	// returned whole, and what lies in head and body then, or with an error, says nothing.
+	RequestInto(ctx context.Context, subject string, data, head, body []byte) ([]byte, error)
 }
 
 // Subscription is a running subscription of a Bus.

@@ -79,9 +79,12 @@ func DecodeRequest[R Request](data []byte) (R, error) {
 	return r, nil
 }
 
+// HeaderBytes is the length of what precedes the payload in a frame.
+const HeaderBytes = 16
+
 const (
 	frameMagic  = "AND1"
-	frameHeader = 16
+	frameHeader = HeaderBytes
 	frameData   = 0
 	frameReason = 1
 )
@@ -100,14 +103,14 @@ func frame(kind uint32, payload []byte) []byte {
 	binary.LittleEndian.PutUint32(data[4:], kind)
 	binary.LittleEndian.PutUint32(data[8:], uint32(len(payload)))
 	copy(data[frameHeader:], payload)
-	binary.LittleEndian.PutUint32(data[12:], frameSum(data))
+	binary.LittleEndian.PutUint32(data[12:], frameSum(data, data[frameHeader:]))
 	return data
 }
 
 // frameSum is the checksum of all of a frame that can differ from one to another: kind,
 // length and payload.
-func frameSum(data []byte) uint32 {
-	return crc32.Update(crc32.Checksum(data[4:12], castagnoli), castagnoli, data[frameHeader:])
+func frameSum(header, payload []byte) uint32 {
+	return crc32.Update(crc32.Checksum(header[4:12], castagnoli), castagnoli, payload)
 }
 
 // Refusal is the other side's reason for not answering. Asking again does not help.
@@ -122,23 +125,31 @@ var ErrDamaged = errors.New("the frame is damaged")
 // DecodeReply returns the payload of a frame, a part of data; or a Refusal, or
 // ErrDamaged.
 func DecodeReply(data []byte) ([]byte, error) {
-	if len(data) < frameHeader || string(data[:4]) != frameMagic {
-		return nil, fmt.Errorf("decoding a reply of %d bytes: no header: %w", len(data), ErrDamaged)
+	n := min(len(data), frameHeader)
+	if err := CheckReply(data[:n], data[n:]); err != nil {
+		return nil, err
 	}
-	payload := data[frameHeader:]
-	if length := binary.LittleEndian.Uint32(data[8:]); int64(length) != int64(len(payload)) {
-		return nil, fmt.Errorf("decoding a reply: it announces %d bytes and has %d: %w", length, len(payload), ErrDamaged)
+	return data[n:], nil
+}
+
+// CheckReply is DecodeReply for a frame whose payload lies elsewhere than its header.
+func CheckReply(header, payload []byte) error {
+	if len(header) < frameHeader || string(header[:4]) != frameMagic {
+		return fmt.Errorf("decoding a reply of %d bytes: no header: %w", len(header)+len(payload), ErrDamaged)
 	}
-	if sum := frameSum(data); sum != binary.LittleEndian.Uint32(data[12:]) {
-		return nil, fmt.Errorf("decoding a reply of %d bytes: its checksum differs: %w", len(data), ErrDamaged)
+	if length := binary.LittleEndian.Uint32(header[8:]); int64(length) != int64(len(payload)) {
+		return fmt.Errorf("decoding a reply: it announces %d bytes and has %d: %w", length, len(payload), ErrDamaged)
 	}
-	switch binary.LittleEndian.Uint32(data[4:]) {
+	if sum := frameSum(header, payload); sum != binary.LittleEndian.Uint32(header[12:]) {
+		return fmt.Errorf("decoding a reply of %d bytes: its checksum differs: %w", len(header)+len(payload), ErrDamaged)
+	}
+	switch binary.LittleEndian.Uint32(header[4:]) {
 	case frameData:
-		return payload, nil
+		return nil
 	case frameReason:
-		return nil, Refusal{string(payload)}
+		return Refusal{string(payload)}
 	}
-	return nil, fmt.Errorf("decoding a reply: its kind is unknown: %w", ErrDamaged)
+	return fmt.Errorf("decoding a reply: its kind is unknown: %w", ErrDamaged)
 }
 
 // EncodeFloats frames the little-endian bits of x, in the memory of room where that is enough: to
@@ -150,17 +161,38 @@ func EncodeFloats(room []byte, x []float32) []byte {
 	} else {
 		data = data[:size]
 	}
-	copy(data, frameMagic)
-	binary.LittleEndian.PutUint32(data[4:], frameData)
-	binary.LittleEndian.PutUint32(data[8:], uint32(4*len(x)))
 	putFloats(data[frameHeader:], x)
-	binary.LittleEndian.PutUint32(data[12:], frameSum(data))
+	putHeader(data, data[frameHeader:])
 	return data
+}
+
+// EncodeHeader is the header of a frame with a payload that lies elsewhere.
+func EncodeHeader(payload []byte) []byte {
+	header := make([]byte, frameHeader)
+	putHeader(header, payload)
+	return header
+}
+
+// putHeader writes the header of a frame with data.
+func putHeader(header, payload []byte) {
+	copy(header, frameMagic)
+	binary.LittleEndian.PutUint32(header[4:], frameData)
+	binary.LittleEndian.PutUint32(header[8:], uint32(len(payload)))
+	binary.LittleEndian.PutUint32(header[12:], frameSum(header, payload))
 }
 
 // littleEndian reports that this machine keeps floats in memory as they travel: then one
 // copy moves them, at six times the speed of a loop.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// Memory is the memory of x, which is the payload of a frame with x; nil where this machine keeps floats otherwise than
+// they travel.
+func Memory(x []float32) []byte {
+	if !littleEndian {
+		return nil
+	}
+	return bytesOf(x)
+}
 
 // bytesOf is the memory of x.
 func bytesOf(x []float32) []byte {

@@ -32,6 +32,7 @@ type bus struct {
 	bulk   bool
 	log    *zap.Logger
 	closed chan struct{} // closed by the library after its last callback
+	places places        // of answers
 
 	subscribing sync.Mutex     // one subscription at a time, see refused
 	mu          sync.Mutex     // guards closing; held while a subscription starts
@@ -70,9 +71,14 @@ func (b *bus) Request(ctx context.Context, subject string, data []byte) ([]byte,
 // checkSize refuses data that the server would answer by closing the connection.
 func (b *bus) checkSize(data []byte) error {
 	if limit := b.nc.MaxPayload(); int64(len(data)) > limit {
-		return fmt.Errorf("%w: %d bytes, the server takes %d", transport.ErrTooLarge, len(data), limit)
+		return tooLarge(len(data), limit)
 	}
 	return nil
+}
+
+// tooLarge says that a message has more bytes than the server takes.
+func tooLarge(bytes int, limit int64) error {
+	return fmt.Errorf("%w: %d bytes, the server takes %d", transport.ErrTooLarge, bytes, limit)
 }
 
 // Subscribe implements transport.Bus.
@@ -139,7 +145,11 @@ func (b *bus) message(m *nats.Msg) transport.Message {
 		return transport.NewMessage(m.Subject, m.Data, nil)
 	}
 	reply := m.Reply
-	return transport.NewMessage(m.Subject, m.Data, func(data []byte) error { return b.Publish(reply, data) })
+	message := transport.NewMessage(m.Subject, m.Data, func(data []byte) error { return b.Publish(reply, data) })
+	if !b.bulk {
+		return message
+	}
+	return message.InParts(func(parts ...[]byte) error { return b.publishParts(reply, parts) })
 }
 
 // Close implements transport.Bus.

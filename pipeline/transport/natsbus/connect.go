@@ -116,10 +116,10 @@ func (b *bus) options(o ConnOptions) (where string, options []nats.Option, err e
 	where = o.URL
 	if o.Server != nil {
 		where = "nats://in-process"
-		options = append(options, nats.InProcessServer(o.Server.nats))
 	} else if options, err = wayTo(o); err != nil {
 		return "", nil, err
 	}
+	options = append(options, b.way(o)...)
 	if !validRole(o.Credential.Role) {
 		return "", nil, fmt.Errorf("role %q is not of 1 to 64 characters [a-z0-9-]", o.Credential.Role)
 	}
@@ -140,6 +140,19 @@ func (b *bus) options(o ConnOptions) (where string, options []nats.Option, err e
 		nats.MaxPingsOutstanding(pingsMissed),
 	)
 	return where, append(options, b.callbacks()...), nil
+}
+
+// way says how the library gets its connections: those for tensors are streams.
+func (b *bus) way(o ConnOptions) []nats.Option {
+	switch {
+	case o.Server != nil && o.Bulk:
+		return []nats.Option{nats.InProcessServer(inProcess{o.Server.nats, &b.places})}
+	case o.Server != nil:
+		return []nats.Option{nats.InProcessServer(o.Server.nats)}
+	case o.Bulk:
+		return []nats.Option{nats.SetCustomDialer(dialer{&b.places})}
+	}
+	return nil
 }
 
 // CheckURL refuses what Connect would not connect to by URL: addresses that are none, and beyond
