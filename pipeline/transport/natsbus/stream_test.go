@@ -235,3 +235,48 @@ func TestRequestInto(t *testing.T) {
 		})
 	}
 }
+
+// Answers find their places, and go out from theirs, on a connection that was made anew, too.
+func TestPlacesOutliveTheServer(t *testing.T) {
+	dir := t.TempDir()
+	s := startServer(t, options(dir))
+	credential, err := s.Credential("w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := make(chan bool, 1)
+	worker := open(t, ConnOptions{URL: s.URL(), Credential: credential, Bulk: true, Log: logOf(func(message string) {
+		if strings.Contains(message, "is back") {
+			back <- true
+		}
+	})})
+	subscribe(t, worker, "andrea.demo.w.w1.get", func(m transport.Message) {
+		if err := m.RespondInParts([]byte("head"), bytes.Repeat(m.Data, 100000)); err != nil {
+			t.Error(err)
+		}
+	})
+	exchange := func(s *Server) {
+		t.Helper()
+		coordinator := connect(t, s, "coordinator", false)
+		subscribe(t, coordinator, "andrea.demo.c.get", func(m transport.Message) {
+			if err := m.RespondInParts([]byte("head"), bytes.Repeat(m.Data, 100000)); err != nil {
+				t.Error(err)
+			}
+		})
+		for subject, bus := range map[string]transport.Bus{"andrea.demo.w.w1.get": coordinator, "andrea.demo.c.get": worker} {
+			head, body := make([]byte, 4), make([]byte, 100000)
+			got, err := bus.(transport.Filler).RequestInto(patience(t), subject, []byte("x"), head, body)
+			if got != nil || err != nil || string(head) != "head" || !bytes.Equal(body, bytes.Repeat([]byte("x"), len(body))) {
+				t.Errorf("on %s: %d bytes, head %q, %v", subject, len(got), head, err)
+			}
+		}
+	}
+	exchange(s)
+	s.Shutdown()
+	o := options(dir)
+	o.Port = formerPort(s.URL())
+	again := startServer(t, o)
+	wait(t, back)
+	subscribe(t, worker, "andrea.demo.ev.x", func(transport.Message) {}) // a round trip, after the old subscriptions
+	exchange(again)
+}
