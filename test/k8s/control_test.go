@@ -257,6 +257,7 @@ func (u user) podsAreLetIn(namespace string) {
 // The claim for datasets and the pod that fills it are let in.
 func testData(t *testing.T, u user) {
 	u.namespace("data")
+	u.kube(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`, "create", "-n", "data", "-f", "-") // as a controller does
 	u.kube("", "apply", "-f", filepath.Join(manifests, "data.yaml"), "--server-side", "--validate=strict", "-n", "data")
 }
 

@@ -158,11 +158,11 @@ func badJobFails(r trial) {
 	if strings.Count(described, "\nName:") > 1 || !strings.Contains(described, "n_head") {
 		r.t.Errorf("kubectl describe says %s", described)
 	}
-	all := []string{"all,pvc,secret,configmap,serviceaccount,networkpolicy,pdb", "-n", r.name, "-l", "app.kubernetes.io/instance=" + r.name}
-	r.kube("", append([]string{"delete"}, all...)...)
-	if left := r.kube("", append([]string{"get", "-o", "name"}, all...)...); left != "" {
-		r.t.Errorf("after its deletion there are still %s", left)
-	}
+	const kinds = "job,deployment,service,pvc,secret,configmap,serviceaccount,networkpolicy,pdb"
+	r.kube("", "delete", kinds, "-n", r.name, "-l", "app.kubernetes.io/instance="+r.name)
+	r.eventually("nothing is left", func() bool {
+		return r.kube("", "get", kinds+",pod", "-n", r.name, "-l", "app.kubernetes.io/instance="+r.name, "-o", "name") == ""
+	}, r.story)
 	r.kube("", "delete", "namespace", r.name, "--wait=false")
 }
 
