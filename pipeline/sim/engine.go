@@ -59,17 +59,18 @@ func overwrites(effect pipeline.WorkerEffect) (slot int, yes bool) {
 	return 0, false
 }
 
-// cost is how long a piece of work takes.
-func (w *world) cost(effect pipeline.WorkerEffect) int64 {
+// cost is how long a piece of work takes the worker. A transfer is as slow as the slower of network and worker.
+func (k *worker) cost(effect pipeline.WorkerEffect) int64 {
+	w := k.w
 	switch effect.(type) {
 	case pipeline.Zero, pipeline.Fold:
-		return 1
+		return k.slow
 	case pipeline.Accumulate, pipeline.Conclude:
-		return w.chance.between(40, 90)
+		return w.chance.between(40, 90) * k.slow
 	case pipeline.LoadBucket, pipeline.PullRoot:
-		return w.chance.between(5, 60) * w.network.heavy
+		return w.chance.between(5, 60) * max(k.slow, w.network.heavy)
 	}
-	return w.chance.between(5, 60)
+	return w.chance.between(5, 60) * k.slow
 }
 
 // execute does one piece of work.

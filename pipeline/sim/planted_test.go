@@ -181,11 +181,11 @@ const plantedLater = "`answer_not_repeated`, `late_answer_ignored`, `lost_ones_a
 	"`question_not_repeated`, `round_outlives_membership`, `stale_applied_accepted` and `tie_is_majority`"
 
 // plantedElsewhere names the bugs that were planted and are no patches any more.
-const plantedElsewhere = `Six more survived and were taken out. A worker that keeps its answers when a step is applied does no harm: the next
+const plantedElsewhere = `Seven more survived and were taken out. A worker that keeps its answers when a step is applied does no harm: the next
 step's round makes it forget them. The stories of ../../../testdata/coordinator and TestHighestState find the others, which
 need a meeting too rare for so few seeds: a second answer that differs while other leases are open is passed over, an
 answer of an earlier round counts, a joiner's state is not compared, a joiner is taken in after the commit, a state that a
-worker holds is not compared with its record.
+worker holds is not compared with its record, what somebody computed who has gone since is asked for when a sum is given up.
 
 `
 

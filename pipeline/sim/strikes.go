@@ -148,6 +148,9 @@ func (w *world) strikeWorker(f fault, k *worker) {
 	case damageState:
 		k.guilty = true
 		k.damage()
+		if c := w.current(); c != nil && w.chance.below(3) == 0 { // the next one may be told of two states
+			w.clock.after(w.chance.between(1, 200), func() { c.die("killed") })
+		}
 	case spoilGradient:
 		k.guilty, k.flaws.spoiled = true, true
 		k.spoil(k.measured())

@@ -200,7 +200,7 @@ func (k *worker) start() {
 		k.state = -1
 	}
 	life := k.life
-	k.w.clock.after(k.w.cost(effect)*k.slow, func() {
+	k.w.clock.after(k.cost(effect), func() {
 		if k.alive && k.life == life {
 			k.whenAwake(func() { k.finish(effect) })
 		}
