@@ -264,15 +264,22 @@ func stateFrame(room, request []byte, buckets int, source stateSource) (frame []
 // returns: the next step's takes its place.
 type gradSource func(r wire.GradRequest, use func(bucket []float32) error) error
 
+// gradRequests is how many requests for a gradient are answered at once: all that 64 workers make for two buckets
+// each. Further ones lie in the subscription until one is answered.
+const gradRequests = 4096
+
 // serveGrad answers requests for a gradient from source, each on its own: source may wait.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
+	room := make(chan struct{}, gradRequests)
 	return bus.Subscribe(subject, func(m transport.Message) {
 		r, err := gradRequest(m.Data, buckets)
 		if err != nil {
 			respond(m, nil, err)
 			return
 		}
+		room <- struct{}{}
 		go func() {
+			defer func() { <-room }()
 			err := source(r, func(bucket []float32) error { return respondChunk(m, bucket, r.Bucket, r.Offset) })
 			if err != nil {
 				respond(m, nil, err)
