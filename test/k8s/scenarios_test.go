@@ -293,6 +293,11 @@ func spotNotice(r trial) {
 		return v.pod(noticed[0]).end().FinishedAt != "" && v.pod(noticed[1]).end().FinishedAt != ""
 	}, r.story)
 	r.measured("spot notice to the ends of two workers", began)
+	var left []logRow // read at once: there is no way into a pod that is complete
+	r.eventually("the log says how they left", func() bool { left = r.said(coordinator, "worker left"); return len(left) >= 2 }, r.story)
+	if len(left) != 2 || left[0].Reason != "left" || left[1].Reason != "left" {
+		r.t.Errorf("the coordinator says that workers left: %+v", left)
+	}
 	for _, pod := range noticed {
 		if p := r.view().pod(pod); p.end().ExitCode != 143 || p.Spec.TerminationGracePeriodSeconds != 15 {
 			r.t.Errorf("%s had %d s and ended as %+v", pod, p.Spec.TerminationGracePeriodSeconds, p.end())
@@ -304,9 +309,6 @@ func spotNotice(r trial) {
 	r.reaches(at + 5)
 	if now := r.view().coordinator().Metadata.Name; now != coordinator {
 		r.t.Errorf("the coordinator %s became %s", coordinator, now)
-	}
-	if left := r.said(coordinator, "worker left"); len(left) != 2 || left[0].Reason != "left" || left[1].Reason != "left" {
-		r.t.Errorf("the coordinator says that workers left: %+v", left)
 	}
 }
 
