@@ -109,13 +109,13 @@ func (p *places) make(head, body []byte) (string, *place) {
 	return subject, at
 }
 
-// drop gives up a place: when it returns nothing is written there any more.
-func (p *places) drop(subject string) {
+// drop gives up a place: when it returns nothing is written there any more, also if another answer than the one that
+// arrives has ended the wait.
+func (p *places) drop(subject string, at *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.open[subject]
 	delete(p.open, subject)
-	for at != nil && at.from != nil {
+	for at.from != nil {
 		if at.from.SetReadDeadline(time.Unix(1, 0)) != nil {
 			_ = at.from.Close() // no reader stays
 		}
@@ -166,7 +166,7 @@ func (b *bus) RequestInto(ctx context.Context, subject string, data, head, body 
 		return nil, fmt.Errorf("request on %s: %w", subject, b.translate(err))
 	}
 	reply, at := b.places.make(head, body)
-	defer b.places.drop(reply)
+	defer b.places.drop(reply, at)
 	if err = b.nc.PublishRequest(subject, reply, data); err == nil {
 		select {
 		case <-at.done:
