@@ -217,3 +217,17 @@ func TestARootThatIsNotApplied(t *testing.T) {
 		t.Errorf("%+v, %v: want %s", got, err, want)
 	}
 }
+
+// A contribution to an earlier step, or an earlier round, is not served from the slot that a root is pulled into.
+func TestARootIsNotServedAsAContribution(t *testing.T) {
+	w, r := awaiting(t)
+	r.begin(1)
+	r.sumAll(1)
+	earlier := wire.GradRequest{Step: 1, Lo: 1, Hi: 2}
+	w.grads.set(1, earlier)
+	w.ahead = w.beginRoot(1, 1)
+	<-w.ahead.done
+	if _, _, later := w.grads.find(earlier); later == nil {
+		t.Error("it is still there")
+	}
+}
