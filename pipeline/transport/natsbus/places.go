@@ -25,6 +25,8 @@ type places struct {
 	inbox  string                 // begins the subjects; empty: nothing was asked for yet
 	last   uint64                 // counts them
 	open   map[string]*place
+
+	interrupted net.Conn // whose reader drop has told to return, by a deadline
 }
 
 // place is where one answer shall lie.
@@ -116,6 +118,7 @@ func (p *places) drop(subject string, at *place) {
 	defer p.mu.Unlock()
 	delete(p.open, subject)
 	for at.from != nil {
+		p.interrupted = at.from
 		if at.from.SetReadDeadline(time.Unix(1, 0)) != nil {
 			_ = at.from.Close() // no reader stays
 		}
@@ -123,10 +126,19 @@ func (p *places) drop(subject string, at *place) {
 	}
 }
 
-// resume lets a connection be read again that drop has interrupted.
+// resume lets a connection be read again that drop has interrupted. The library's own deadline, while it connects, stays.
 func (p *places) resume(conn net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.clear(conn)
+}
+
+// clear is resume, with p.mu held.
+func (p *places) clear(conn net.Conn) error {
+	if p.interrupted != conn {
+		return os.ErrDeadlineExceeded
+	}
+	p.interrupted = nil
 	return conn.SetReadDeadline(time.Time{})
 }
 
@@ -147,7 +159,7 @@ func (p *places) receive(conn net.Conn, f *filling) bool {
 	at.from = nil
 	at.left.Broadcast()
 	f.written, f.left = f.written+n, f.left-n
-	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) && conn.SetReadDeadline(time.Time{}) == nil
+	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) && p.clear(conn) == nil
 }
 
 // RequestInto implements transport.Filler.

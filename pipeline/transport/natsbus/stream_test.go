@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"andrea/pipeline/transport"
 
@@ -203,6 +204,49 @@ func TestAPlaceWithTwoAnswers(t *testing.T) {
 	}
 	if bytes.ContainsRune(body, 'b') {
 		t.Error("it was written to a place whose asker had its answer")
+	}
+}
+
+// A server that falls silent in the middle of a greeting holds nobody up who gives up.
+func TestAServerThatFallsSilent(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []net.Conn
+	accepted := make(chan bool)
+	go func() {
+		defer close(accepted)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			held = append(held, conn)
+			_, _ = io.WriteString(conn, "INFO {\"max_payload\":1048576,\"headers\":true}\r\n")
+		}
+	}()
+	defer func() {
+		_ = l.Close()
+		<-accepted
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Connect(ctx, ConnOptions{URL: "nats://" + l.Addr().String(), Credential: Credential{Role: "w1"}, Bulk: true})
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(10 * dialWait):
+		t.Error("it still waits for the server")
 	}
 }
 
