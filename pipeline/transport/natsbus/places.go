@@ -2,11 +2,11 @@ package natsbus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +23,6 @@ type places struct {
 
 	stream atomic.Pointer[stream] // the newest
 	inbox  string                 // begins the subjects; empty: nothing was asked for yet
-	last   uint64                 // counts them
 	open   map[string]*place
 
 	interrupted net.Conn // whose reader drop has told to return, by a deadline
@@ -100,12 +99,12 @@ func (p *places) take(m *nats.Msg) {
 	p.finish(m.Subject, m.Data, nil)
 }
 
-// make opens a place for an answer and returns the subject to ask for it on.
+// make opens a place for an answer and returns the subject to ask for it on, which nobody else can guess: who asks this
+// process or another one for something chooses where the answer goes, and could have it put into any place.
 func (p *places) make(head, body []byte) (string, *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last++
-	subject := p.inbox + "." + strconv.FormatUint(p.last, 36)
+	subject := p.inbox + "." + rand.Text()
 	at := &place{head: head, body: body, done: make(chan struct{}), left: sync.NewCond(&p.mu)}
 	p.open[subject] = at
 	return subject, at

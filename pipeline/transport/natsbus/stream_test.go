@@ -207,6 +207,26 @@ func TestAPlaceWithTwoAnswers(t *testing.T) {
 	}
 }
 
+// Who has been asked does not know where others shall answer.
+func TestPlacesCannotBeGuessed(t *testing.T) {
+	_, p := connected(t, nil)
+	former := ""
+	for range 100 {
+		subject, _ := p.make(nil, nil)
+		token, ours := strings.CutPrefix(subject, "_IN.w.")
+		same := 0
+		for i := range min(len(token), len(former)) {
+			if token[i] == former[i] {
+				same++
+			}
+		}
+		if !ours || len(token) < 20 || same > len(token)/2 {
+			t.Errorf("after %q comes %q", former, token)
+		}
+		former = token
+	}
+}
+
 // A server that falls silent in the middle of a greeting holds nobody up who gives up.
 func TestAServerThatFallsSilent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
