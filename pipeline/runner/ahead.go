@@ -47,8 +47,9 @@ func (w *worker) stopAhead() {
 	}
 }
 
-// beginRoot begins to pull a root.
+// beginRoot begins to pull a root into a slot, which holds no contribution any more.
 func (w *worker) beginRoot(step int64, slot int) *rootPull {
+	w.grads.set(slot, wire.GradRequest{})
 	p := w.pulls.Load()
 	ctx, cancel := context.WithCancel(p.ctx)
 	r := &rootPull{step: step, slot: slot, decided: make(chan struct{}), cancel: cancel, done: make(chan struct{})}
@@ -142,7 +143,6 @@ func (w *worker) pullRoot(e pipeline.PullRoot) (pipeline.WorkerEvent, error) {
 		w.Log.Info("the root that was pulled ahead is not the committed one: pulling it again", zap.Int64("step", e.Step), zap.Error(r.err))
 	}
 	w.stopAhead()
-	w.grads.set(0, wire.GradRequest{})
 	r := w.beginRoot(e.Step, 0)
 	close(r.decided)
 	<-r.done

@@ -183,3 +183,51 @@ func TestOnlyTheRootThatIsSummedIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// A root that was pulled ahead and not applied, since the membership ended then, is not taken for the next one.
+func TestARootThatIsNotApplied(t *testing.T) {
+	w, r := awaiting(t)
+	defer r.drop()
+	r.begin(1)
+	r.sumAll(1)
+	w.ahead = w.beginRoot(1, 1)
+	if _, err := w.do(pipeline.PullRoot{Step: 1, Digest: model.DigestOf(model.Gradient, 0, r.grad)}); err != nil || w.rootSlot != 1 {
+		t.Fatalf("%v, in slot %d", err, w.rootSlot)
+	}
+	alone := enginetest.NewPlain(lentConfig, 1, 2)
+	for _, slot := range []int{0, 1} { // the worker computes it all anew, in slot 0
+		if _, err := w.do(pipeline.Zero{Slot: slot}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for bucket := range w.layout.Buckets() {
+		lo, hi := w.layout.Bucket(bucket)
+		for _, engine := range []model.Engine{w.engine, alone} {
+			if err := engine.WriteGrad(0, bucket, r.grad[lo:hi]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	hyper := model.Hyper{LR: 0.01, OneMinusBeta1: 1, OneMinusBeta2: 1, Correction1: 1, Correction2: 1, Eps: 1e-8}
+	want, err := alone.Update(0, 1, hyper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.do(pipeline.Update{Step: 1, Scale: 1, Hyper: hyper}); err != nil || got != (pipeline.Updated{Digest: want}) {
+		t.Errorf("%+v, %v: want %s", got, err, want)
+	}
+}
+
+// A contribution to an earlier step, or an earlier round, is not served from the slot that a root is pulled into.
+func TestARootIsNotServedAsAContribution(t *testing.T) {
+	w, r := awaiting(t)
+	r.begin(1)
+	r.sumAll(1)
+	earlier := wire.GradRequest{Step: 1, Lo: 1, Hi: 2}
+	w.grads.set(1, earlier)
+	w.ahead = w.beginRoot(1, 1)
+	<-w.ahead.done
+	if _, _, later := w.grads.find(earlier); later == nil {
+		t.Error("it is still there")
+	}
+}

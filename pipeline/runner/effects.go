@@ -19,6 +19,9 @@ func (w *worker) do(effect pipeline.WorkerEffect) (pipeline.WorkerEvent, error) 
 		return w.pullRoot(e)
 	}
 	w.stopAhead() // the slot may be needed
+	if _, update := effect.(pipeline.Update); !update {
+		w.rootSlot = 0 // a root that was pulled is applied next, or never
+	}
 	switch e := effect.(type) {
 	case pipeline.Accumulate:
 		return w.accumulate(e)

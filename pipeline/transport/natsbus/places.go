@@ -2,11 +2,11 @@ package natsbus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,8 +23,9 @@ type places struct {
 
 	stream atomic.Pointer[stream] // the newest
 	inbox  string                 // begins the subjects; empty: nothing was asked for yet
-	last   uint64                 // counts them
 	open   map[string]*place
+
+	interrupted net.Conn // whose reader drop has told to return, by a deadline
 }
 
 // place is where one answer shall lie.
@@ -98,24 +99,25 @@ func (p *places) take(m *nats.Msg) {
 	p.finish(m.Subject, m.Data, nil)
 }
 
-// make opens a place for an answer and returns the subject to ask for it on.
+// make opens a place for an answer and returns the subject to ask for it on, which nobody else can guess: who asks this
+// process or another one for something chooses where the answer goes, and could have it put into any place.
 func (p *places) make(head, body []byte) (string, *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last++
-	subject := p.inbox + "." + strconv.FormatUint(p.last, 36)
+	subject := p.inbox + "." + rand.Text()
 	at := &place{head: head, body: body, done: make(chan struct{}), left: sync.NewCond(&p.mu)}
 	p.open[subject] = at
 	return subject, at
 }
 
-// drop gives up a place: when it returns nothing is written there any more.
-func (p *places) drop(subject string) {
+// drop gives up a place: when it returns nothing is written there any more, also if another answer than the one that
+// arrives has ended the wait.
+func (p *places) drop(subject string, at *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.open[subject]
 	delete(p.open, subject)
-	for at != nil && at.from != nil {
+	for at.from != nil {
+		p.interrupted = at.from
 		if at.from.SetReadDeadline(time.Unix(1, 0)) != nil {
 			_ = at.from.Close() // no reader stays
 		}
@@ -123,10 +125,19 @@ func (p *places) drop(subject string) {
 	}
 }
 
-// resume lets a connection be read again that drop has interrupted.
+// resume lets a connection be read again that drop has interrupted. The library's own deadline, while it connects, stays.
 func (p *places) resume(conn net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.clear(conn)
+}
+
+// clear is resume, with p.mu held.
+func (p *places) clear(conn net.Conn) error {
+	if p.interrupted != conn {
+		return os.ErrDeadlineExceeded
+	}
+	p.interrupted = nil
 	return conn.SetReadDeadline(time.Time{})
 }
 
@@ -147,7 +158,7 @@ func (p *places) receive(conn net.Conn, f *filling) bool {
 	at.from = nil
 	at.left.Broadcast()
 	f.written, f.left = f.written+n, f.left-n
-	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) && conn.SetReadDeadline(time.Time{}) == nil
+	return err == nil || errors.Is(err, os.ErrDeadlineExceeded) && p.clear(conn) == nil
 }
 
 // RequestInto implements transport.Filler.
@@ -166,7 +177,7 @@ func (b *bus) RequestInto(ctx context.Context, subject string, data, head, body 
 		return nil, fmt.Errorf("request on %s: %w", subject, b.translate(err))
 	}
 	reply, at := b.places.make(head, body)
-	defer b.places.drop(reply)
+	defer b.places.drop(reply, at)
 	if err = b.nc.PublishRequest(subject, reply, data); err == nil {
 		select {
 		case <-at.done:

@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"andrea/pipeline/transport"
+
+	"github.com/nats-io/nats.go"
 )
 
 // script is a connection from which bytes come in pieces of any length.
@@ -145,7 +148,7 @@ func TestAPlaceThatIsGivenUp(t *testing.T) {
 	if _, err := fmt.Fprintf(far, "MSG %s 1 %d\r\n%s", subject, len(body), half); err != nil {
 		t.Fatal(err)
 	}
-	p.drop(subject) // while the other half is read
+	p.drop(subject, at) // while the other half is read
 	if arrived(at) || !bytes.Equal(body[:len(half)], half) {
 		t.Error("the first half is not in its place, or all of it is said to be")
 	}
@@ -157,6 +160,113 @@ func TestAPlaceThatIsGivenUp(t *testing.T) {
 	}
 	if bytes.ContainsRune(body, 'b') {
 		t.Error("it was written to a place that was given up")
+	}
+}
+
+// telling is a connection that tells how much is about to be read.
+type telling struct {
+	net.Conn
+	begun chan int
+}
+
+func (c telling) Read(p []byte) (int, error) {
+	c.begun <- len(p)
+	return c.Conn.Read(p)
+}
+
+// Where two answers come, the wait ends with the one that went through the library while the other one arrives: nothing more is
+// written to the place then.
+func TestAPlaceWithTwoAnswers(t *testing.T) {
+	near, far := net.Pipe()
+	begun := make(chan int, 1000)
+	s, p := connected(t, telling{near, begun})
+	body := make([]byte, 100000)
+	subject, at := p.make(nil, body)
+	read := make(chan error, 1)
+	go func() {
+		_, err := s.Read(make([]byte, 1000))
+		read <- err
+	}()
+	if _, err := fmt.Fprintf(far, "MSG %s 1 %d\r\n%s", subject, len(body), bytes.Repeat([]byte{'a'}, 50000)); err != nil {
+		t.Fatal(err)
+	}
+	for wait(t, begun) != 50000 {
+	}
+	p.take(&nats.Msg{Subject: subject, Data: []byte("refused")})
+	if p.drop(subject, at); !arrived(at) || string(at.answer) != "refused" {
+		t.Errorf("the answer is %q", at.answer)
+	}
+	if _, err := fmt.Fprintf(far, "%s\r\nPING\r\n", strings.Repeat("b", 50000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(t, read); err != nil {
+		t.Error(err)
+	}
+	if bytes.ContainsRune(body, 'b') {
+		t.Error("it was written to a place whose asker had its answer")
+	}
+}
+
+// Who has been asked does not know where others shall answer.
+func TestPlacesCannotBeGuessed(t *testing.T) {
+	_, p := connected(t, nil)
+	former := ""
+	for range 100 {
+		subject, _ := p.make(nil, nil)
+		token, ours := strings.CutPrefix(subject, "_IN.w.")
+		same := 0
+		for i := range min(len(token), len(former)) {
+			if token[i] == former[i] {
+				same++
+			}
+		}
+		if !ours || len(token) < 20 || same > len(token)/2 {
+			t.Errorf("after %q comes %q", former, token)
+		}
+		former = token
+	}
+}
+
+// A server that falls silent in the middle of a greeting holds nobody up who gives up.
+func TestAServerThatFallsSilent(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []net.Conn
+	accepted := make(chan bool)
+	go func() {
+		defer close(accepted)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			held = append(held, conn)
+			_, _ = io.WriteString(conn, "INFO {\"max_payload\":1048576,\"headers\":true}\r\n")
+		}
+	}()
+	defer func() {
+		_ = l.Close()
+		<-accepted
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Connect(ctx, ConnOptions{URL: "nats://" + l.Addr().String(), Credential: Credential{Role: "w1"}, Bulk: true})
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(10 * dialWait):
+		t.Error("it still waits for the server")
 	}
 }
 
