@@ -167,9 +167,11 @@ func (s *stream) operation(data []byte) (rest []byte) {
 	case ended:
 		s.announced(s.line)
 		s.line = s.line[:0]
-	case len(s.line) > maxOperation || !announces(s.line):
+	case !announces(s.line):
 		s.out = append(s.out, s.line...)
 		s.line, s.through = s.line[:0], true
+	case len(s.line) > maxOperation:
+		_ = s.Conn.Close() // where its message ends cannot be told, and what is in it must not be taken for lines
 	}
 	return rest
 }

@@ -59,6 +59,20 @@ func arrived(at *place) bool {
 	}
 }
 
+// A line that announces a message and does not end says nothing of where the message does: the connection ends.
+func TestALineWithoutEnd(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	s, _ := connected(t, near)
+	go func() { _, _ = far.Write([]byte(messageLine + strings.Repeat("x", 2*maxOperation))) }()
+	if n, err := s.Read(make([]byte, streamBuffer)); n > 0 || err == nil {
+		t.Errorf("%d bytes of it were passed on, error %v", n, err)
+	}
+	if _, err := far.Write([]byte("PING\r\n")); err == nil {
+		t.Error("the connection goes on")
+	}
+}
+
 // However what a server sends is cut: answers that are awaited are in their places, and the library
 // reads all else as it was sent.
 func FuzzStream(f *testing.F) {
