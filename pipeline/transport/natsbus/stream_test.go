@@ -64,6 +64,9 @@ func TestALineWithoutEnd(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	s, _ := connected(t, near)
+	if err := far.SetDeadline(time.Now().Add(10 * time.Second)); err != nil { // or a failure would hang
+		t.Fatal(err)
+	}
 	go func() { _, _ = far.Write([]byte(messageLine + strings.Repeat("x", 2*maxOperation))) }()
 	if n, err := s.Read(make([]byte, streamBuffer)); n > 0 || err == nil {
 		t.Errorf("%d bytes of it were passed on, error %v", n, err)
