@@ -10,7 +10,7 @@ import (
 const packAhead = 3072
 
 // fetchToWrite is PREFETCHW offset(DI), which Go's assembler does not know: it takes a line from all other caches.
-// Processors without it, all of them without AVX-512 too, take it for a NOP.
+// It is written for AVX-512 only, and every processor with that has it.
 func (e *emitter) fetchToWrite(offset int) {
 	if e.masks() {
 		fmt.Fprintf(&e.asm, "\tBYTE $0x0F; BYTE $0x0D; BYTE $0x8F; LONG $%d\n", offset)
