@@ -83,10 +83,10 @@ func (e *Engine) head(b model.Batch, g *gradient, add bool) model.Loss {
 	weight := dense(e.params.head, v, d)
 	for lo := 0; lo < rows; lo += headRows {
 		n := min(headRows, rows-lo)
-		logits, x := dense(e.mem.logits, n, v), dense(e.mem.final[lo*d:], n, d)
+		logits, x := lined(e.mem.logits, n, v), dense(e.mem.final[lo*d:], n, d)
 		e.gemm.Mul(logits, x, weight.T(), false)
 		e.watch.mark(&parts.MatMul)
-		e.entropy.run(b, lo, n, e.mem.logits, g != nil)
+		e.entropy.run(b, lo, logits, g != nil)
 		e.watch.mark(&parts.CrossEntropy)
 		if g != nil {
 			e.gemm.Mul(dense(g.head, v, d), logits.T(), x, add || lo > 0)

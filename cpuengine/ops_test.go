@@ -46,7 +46,7 @@ func operations(dev *device) enginetest.Ops {
 		CrossEntropy: func(dlogits, logits []float32, targets []uint32, v int) float64 {
 			work := append([]float32(nil), logits...)
 			c := newCrossEntropy(dev, v, make([]float64, len(targets)))
-			c.run(inputs(targets, len(targets), 1), 0, len(targets), work, dlogits != nil)
+			c.run(inputs(targets, len(targets), 1), 0, dense(work, len(targets), v), dlogits != nil)
 			copy(dlogits, work)
 			return c.sum(len(targets))
 		},
