@@ -1,6 +1,9 @@
 package cpuengine
 
-import "andrea/model"
+import (
+	"andrea/cpuengine/internal/kernel"
+	"andrea/model"
+)
 
 // evaluate returns the loss of a checked batch. All layers share the activations of
 // the first.
@@ -61,8 +64,9 @@ func (e *Engine) mlpForward(rows int, w *layerWeights, act *layerActivations) {
 	d, parts := e.config.DModel, &e.watch.parts
 	e.norm.forward(rows, act.normed2, act.inverse2, e.mem.x)
 	e.watch.mark(&parts.Pointwise)
-	e.gemm.MulThen(dense(act.hidden, rows, 4*d), dense(act.normed2, rows, d), dense(w.fc1, 4*d, d).T(), false, e.act.forward(e.mem.active, act.hidden, 4*d))
-	e.gemm.Mul(dense(e.mem.x, rows, d), dense(e.mem.active, rows, 4*d), dense(w.fc2, d, 4*d).T(), true)
+	hidden := dense(act.hidden, rows, 4*d)
+	e.gemm.Mul(hidden, dense(act.normed2, rows, d), dense(w.fc1, 4*d, d).T(), false)
+	e.gemm.Run(kernel.Product{C: dense(e.mem.x, rows, d), A: hidden, OfA: e.act.of, B: dense(w.fc2, d, 4*d).T(), Add: true})
 	e.watch.mark(&parts.MatMul)
 }
 

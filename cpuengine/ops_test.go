@@ -28,11 +28,11 @@ func operations(dev *device) enginetest.Ops {
 			n.backward(len(x)/d, dx, dy, y, inverse, true)
 		},
 		Activate: func(y, x []float32, kind model.Activation) {
-			newActivation(dev, kind).forward(y, x, len(x))(0, 0, 1, len(x))
+			newActivation(dev, kind).of(dev.path, y, x)
 		},
 		ActivateBackward: func(dx, dy, x []float32, kind model.Activation) {
 			copy(dx, dy)
-			newActivation(dev, kind).backward(dx, make([]float32, len(x)), x, len(x))(0, 0, 1, len(x))
+			newActivation(dev, kind).backward(dx, x, len(x))(0, 0, 1, len(x))
 		},
 		MulNT: func(c, a, b []float32, m, n, k int, add bool) {
 			dev.gemm.Mul(dense(c, m, n), dense(a, m, k), dense(b, n, k).T(), add)
