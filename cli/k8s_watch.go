@@ -155,8 +155,10 @@ func (f k8sFlags) coordinatorLogs(ctx context.Context, o outside, run string, fo
 			return err
 		}
 		printed = s.Coordinator
-		err = f.kubectl().Stream(ctx, o.stdout, "logs", printed, "--container="+k8s.Coordinator, fmt.Sprintf("--follow=%t", follow))
-		if err != nil || !follow {
+		if !follow {
+			return f.kubectl().Stream(ctx, o.stdout, "logs", printed, "--container="+k8s.Coordinator)
+		}
+		if err := f.followLog(ctx, o.stdout, run, printed); err != nil {
 			return err
 		}
 	}
