@@ -39,12 +39,16 @@ func (e *emitter) adamWMix() {
 	e.end()
 }
 
+// updateAhead is how many bytes ahead updateVector fetches the lines of its four streams.
+const updateAhead = 512
+
 // updateVector updates the elements at CX, leaves them in Z2 to Z4 and moves on.
 func (e *emitter) updateVector() {
 	in := e.names(2, 4)
 	at := func(i int) string { return fmt.Sprintf("(%s)(CX*4)", pointers[i]) }
 	for i := range in {
 		e.op("VMOVUPS", at(i), in[i])
+		e.op("PREFETCHT0", fmt.Sprint(updateAhead)+at(i))
 	}
 	out := adamWBody(e, in, nil, func(i int) string { return e.v(6 + i) })
 	for i := range out {
