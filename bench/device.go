@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"andrea/model"
@@ -61,8 +60,9 @@ func Device(ctx context.Context, o DeviceOptions) (r DeviceReport, err error) {
 		Class: info.Class, Device: info.Device, Variant: c.Variant, Windows: o.Windows, Tokens: o.Microbatches * o.Windows * c.Context,
 		FLOPs: c.FLOPsPerToken(), FullFLOPs: c.FLOPsPerToken() + 6*int64(c.NLayer)*int64(c.Context)*int64(c.DModel), EngineBytes: info.Bytes,
 	}
+	sums := make([]float64, model.NewLayout(c).Buckets())
 	step := func() (model.Digest, error) {
-		digest, err := deviceStep(ctx, e, batch, o.Microbatches, model.NewLayout(c).Buckets())
+		digest, err := deviceStep(ctx, e, batch, o.Microbatches, sums)
 		if err != nil {
 			err = fmt.Errorf("training for a moment: %w", err)
 		}
@@ -95,7 +95,7 @@ func Device(ctx context.Context, o DeviceOptions) (r DeviceReport, err error) {
 func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 // deviceStep is one optimizer update as a run of one lane makes it.
-func deviceStep(ctx context.Context, e model.Engine, b model.Batch, microbatches, buckets int) (model.Digest, error) {
+func deviceStep(ctx context.Context, e model.Engine, b model.Batch, microbatches int, sums []float64) (model.Digest, error) {
 	if err := errors.Join(ctx.Err(), e.Zero(0)); err != nil {
 		return model.Digest{}, err
 	}
@@ -107,14 +107,9 @@ func deviceStep(ctx context.Context, e model.Engine, b model.Batch, microbatches
 		}
 		loss = loss.Add(l)
 	}
-	squares := 0.0
-	for bucket := range buckets {
-		s, err := e.SumSquares(0, bucket)
-		if err != nil {
-			return model.Digest{}, err
-		}
-		squares += s
+	scale, err := clip(e, sums, loss.Tokens)
+	if err != nil {
+		return model.Digest{}, err
 	}
-	norm := math.Sqrt(squares) / float64(loss.Tokens)
-	return e.Update(0, float32(min(1, 1/norm)/float64(loss.Tokens)), stepHyper)
+	return e.Update(0, scale, stepHyper)
 }

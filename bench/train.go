@@ -78,10 +78,10 @@ func draw(e model.Engine, c model.Config, windows int) (model.Batch, error) {
 
 // trainer makes steps of one microbatch, always the same.
 type trainer struct {
-	engine  *cpuengine.Engine
-	batch   model.Batch
-	buckets int
-	clip    time.Duration // spent on sums of squares so far, which the engine does not count
+	engine *cpuengine.Engine
+	batch  model.Batch
+	sums   []float64     // of squares, by bucket
+	clip   time.Duration // spent on sums of squares so far, which the engine does not count
 }
 
 // train times steps of a variant.
@@ -91,7 +91,7 @@ func train(m *meter, s subject, windows int) (Training, error) {
 		return Training{}, err
 	}
 	defer e.Close()
-	t := &trainer{engine: e, batch: batch, buckets: model.NewLayout(s.config).Buckets()}
+	t := &trainer{engine: e, batch: batch, sums: make([]float64, model.NewLayout(s.config).Buckets())}
 	steps, before := 0, []Part(nil)
 	timing, err := m.time(s.budget, func() error {
 		if steps++; steps == 2 { // the first one only touches the memory
@@ -120,19 +120,28 @@ func (t *trainer) step() error {
 	if err != nil {
 		return err
 	}
-	start, squares := time.Now(), 0.0
-	for bucket := range t.buckets {
-		s, err := t.engine.SumSquares(0, bucket)
-		if err != nil {
-			return err
-		}
-		squares += s
+	start := time.Now()
+	scale, err := clip(t.engine, t.sums, loss.Tokens)
+	if err != nil {
+		return err
 	}
 	t.clip += time.Since(start)
-	tokens := float64(loss.Tokens)
-	scale := min(1, tokens/math.Sqrt(squares)) / tokens // clips the mean gradient's norm at 1
-	_, err = t.engine.Update(0, float32(scale), stepHyper)
+	_, err = t.engine.Update(0, scale, stepHyper)
 	return err
+}
+
+// clip returns what the gradient in slot 0, summed over so many tokens, is multiplied by: the mean's norm is clipped
+// at 1. Sums has an element for every bucket.
+func clip(e model.Engine, sums []float64, tokens int64) (float32, error) {
+	if err := e.SumSquares(0, sums); err != nil {
+		return 0, err
+	}
+	squares := 0.0
+	for _, s := range sums {
+		squares += s
+	}
+	n := float64(tokens)
+	return float32(min(1, n/math.Sqrt(squares)) / n), nil
 }
 
 // parts is where the time went so far.

@@ -81,7 +81,7 @@ func TestInferenceRefusesTraining(t *testing.T) {
 		"Fold":        func() error { return e.Fold(0, 0) },
 		"ReadGrad":    func() error { return e.ReadGrad(0, 0, flat) },
 		"WriteGrad":   func() error { return e.WriteGrad(0, 0, flat) },
-		"SumSquares":  func() error { _, err := e.SumSquares(0, 0); return err },
+		"SumSquares":  func() error { return e.SumSquares(0, make([]float64, e.layout.Buckets())) },
 		"Update":      func() error { _, err := e.Update(0, 1, hyper); return err },
 		"GradDigest":  func() error { _, err := e.GradDigest(0, 0); return err },
 		"StateDigest": func() error { _, err := e.StateDigest(0); return err },

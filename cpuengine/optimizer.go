@@ -30,6 +30,7 @@ type optimizer struct {
 	*device
 	spans      []span
 	tables     int // leading spans, those of wte and wpe
+	layout     model.Layout
 	params     []float32
 	m, v       []float32
 	digests    []workerDigest // one per worker; their sum does not depend on who did what
@@ -39,12 +40,14 @@ type optimizer struct {
 	zeroTask   func(worker, i int)
 	gradTask   func(worker, i int) // of GradDigest
 	stateTask  func(worker, i int) // of StateDigest
+	squareTask func(worker, i int) // of SumSquares
 
 	// The call in progress.
 	dst, src []float32
 	adam     kernel.AdamW
 	decay    float32
-	lo, hi   int // of a bucket
+	lo, hi   int       // of a bucket
+	sums     []float64 // of squares
 }
 
 // workerDigest keeps the digests of two workers on different cache lines.
@@ -55,14 +58,14 @@ type workerDigest struct {
 
 func newOptimizer(e *Engine) *optimizer {
 	o := &optimizer{
-		device: e.device, spans: spansOf(e.layout),
+		device: e.device, spans: spansOf(e.layout), layout: e.layout,
 		params: e.params.flat, m: e.m, v: e.v,
 		digests: make([]workerDigest, e.options.Threads),
 	}
 	o.tables = blocks(len(e.params.token), spanSize) + blocks(len(e.params.position), spanSize)
 	o.updateTask, o.foldTask, o.zeroTask = o.updateSpan, o.foldSpan, o.zeroSpan
 	o.pieceTask = o.foldPiece
-	o.gradTask, o.stateTask = o.gradPiece, o.statePiece
+	o.gradTask, o.stateTask, o.squareTask = o.gradPiece, o.statePiece, o.squareBucket
 	return o
 }
 
@@ -122,6 +125,15 @@ func (o *optimizer) statePiece(worker, i int) {
 	lo, hi := o.piece(i)
 	sum := &o.digests[worker].sum
 	*sum = sum.Add(o.stateDigestOf(lo, o.params[lo:hi], o.m[lo:hi], o.v[lo:hi]))
+}
+
+func (o *optimizer) squareBucket(_, i int) {
+	lo, hi := o.layout.Bucket(i)
+	sum, ok := o.path.SumSquares(o.src[lo:hi])
+	if !ok {
+		sum = model.SumSquares(o.src[lo:hi])
+	}
+	o.sums[i] = sum
 }
 
 func (o *optimizer) updateSpan(worker, i int) {

@@ -81,16 +81,20 @@ func (e *Engine) WriteGrad(slot, bucket int, src []float32) error {
 	return nil
 }
 
-// SumSquares returns the sum of squares of a bucket of a slot.
-func (e *Engine) SumSquares(slot, bucket int) (float64, error) {
-	flat, _, err := e.gradient(slot, bucket)
-	if err != nil {
-		return 0, err
+// SumSquares sets sums to the sums of squares of the buckets of a slot. Each is one chain, so that threads share
+// the buckets.
+func (e *Engine) SumSquares(slot int, sums []float64) error {
+	if err := e.checkSlot(slot); err != nil {
+		return err
 	}
-	if sum, ok := e.path.SumSquares(flat); ok {
-		return sum, nil
+	if len(sums) != e.layout.Buckets() {
+		return fmt.Errorf("adding the squares of a gradient: the slice has %d elements: one for each of %d buckets is needed", len(sums), e.layout.Buckets())
 	}
-	return model.SumSquares(flat), nil
+	e.settle(slot)
+	e.optimizer.src, e.optimizer.sums = e.slots[slot].flat, sums
+	e.pool.Each(len(sums), e.optimizer.squareTask)
+	e.optimizer.sums = nil
+	return nil
 }
 
 // GradDigest returns the digest of a bucket of a slot.

@@ -39,7 +39,6 @@ func (e *engine) Accumulate(slot int, b model.Batch) (model.Loss, error) {
 // differentiate queues what adds the gradient of a checked batch to a slot and leaves the loss on the host. Where r is
 // not nil, buckets are marked in it as they become final.
 func (e *engine) differentiate(slot int, b model.Batch, r *reveal) {
-	e.sums.forget(slot)
 	p := e.newPass(b)
 	p.reveal = r
 	gradient := view(e.config, e.layout, e.mem.slots[slot], words)
@@ -133,7 +132,6 @@ func (e *engine) Zero(slot int) error {
 	if err := e.checkSlot(slot); err != nil {
 		return err
 	}
-	e.sums.forget(slot)
 	return e.call(func() { e.compute.zero(e.mem.slots[slot], int64(e.layout.Size)) })
 }
 
@@ -144,7 +142,6 @@ func (e *engine) Fold(dst, src int) error {
 			return err
 		}
 	}
-	e.sums.forget(dst)
 	size := e.layout.Size
 	return e.call(func() {
 		e.compute.launch(e.kernels.fold, kernels.Sizes{Count: size}, e.mem.slots[dst], e.mem.slots[src], driver.Int(size))

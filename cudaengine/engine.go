@@ -26,7 +26,6 @@ type engine struct {
 	copies  queue // what the host prepares while kernels run
 	copied  *driver.Event
 	passed  []*driver.Event // of the marks of a pass, see reveal
-	sums    sumCache
 	sorter  sorter
 }
 
@@ -109,7 +108,6 @@ func (e *engine) allocate(library string) (err error) {
 		}
 		e.passed = append(e.passed, passed)
 	}
-	e.sums = newSumCache(e.options.Slots, e.layout.Buckets())
 	e.sorter = newSorter(e.config.Vocab)
 	e.info = model.Info{Class: class(p.Name, e.options.Precision, library), Device: p.String(), Bytes: plan.Bytes()}
 	if library != "" {

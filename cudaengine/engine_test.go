@@ -233,41 +233,6 @@ func softwareOnly(t *testing.T) {
 	}
 }
 
-// The remembered sums of squares follow everything that changes a slot.
-func TestSumsFollowTheSlot(t *testing.T) {
-	c := small()
-	e := open(t, c, Options{Microbatch: 1, Slots: 2, Precision: FP32})
-	load(t, e, c, enginetest.DrawState(c, 1))
-	lo, hi := model.NewLayout(c).Bucket(0)
-	gradient := make([]float32, hi-lo)
-	for i := range gradient {
-		gradient[i] = float32(i%7) - 3
-	}
-	for _, change := range []struct {
-		what string
-		do   func() error
-	}{
-		{"Zero", func() error { return errors.Join(e.Zero(0), e.Zero(1)) }},
-		{"WriteGrad", func() error { return e.WriteGrad(1, 0, gradient) }},
-		{"Fold", func() error { return e.Fold(0, 1) }},
-		{"Accumulate", func() error { _, err := e.Accumulate(0, enginetest.DrawBatch(c, 1, 9, 3)); return err }},
-	} {
-		if err := change.do(); err != nil {
-			t.Fatal(err)
-		}
-		for slot := range 2 {
-			got, err1 := e.SumSquares(slot, 0)
-			now := make([]float32, hi-lo)
-			if err := errors.Join(err1, e.ReadGrad(slot, 0, now)); err != nil {
-				t.Fatal(err)
-			}
-			if want := model.SumSquares(now); got != want {
-				t.Errorf("after %s the sum of slot %d is %v, want %v", change.what, slot, got, want)
-			}
-		}
-	}
-}
-
 // Widths at which no row and no weight starts at a multiple of 16 bytes are slow, and right.
 func TestOddWidths(t *testing.T) {
 	if testing.Short() {

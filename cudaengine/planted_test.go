@@ -30,8 +30,6 @@ var plants = []struct {
 		"e.compute.zero(e.mem.digest, 2*doubles/words)", "", "TestSuite/digests", false},
 	{"bfloat16 weights that Load leaves as they were", "state.go",
 		"if e.mem.half != 0 {", "if e.mem.half == 1 {", "TestAgreesWithTheCPUEngine", false},
-	{"a sum of squares that outlives its gradient", "compute.go",
-		"	e.sums.forget(dst)\n", "", "TestSuite/sum_of_squares|TestSumsFollowTheSlot", false},
 }
 
 // Each fault is planted into a copy of its file, and its tests must fail.

@@ -48,7 +48,6 @@ func (e *engine) AccumulateLast(slot, folds int, b model.Batch, final func(bucke
 		return model.Loss{}, err
 	}
 	for below := slot - folds; below < slot; below++ {
-		e.sums.forget(below)
 	}
 	r := reveal{slot: slot, folds: folds, next: e.layout.Buckets()}
 	err := e.do(func() error {

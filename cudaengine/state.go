@@ -145,7 +145,6 @@ func (e *engine) WriteGrad(slot, bucket int, src []float32) error {
 	if err != nil {
 		return err
 	}
-	e.sums.forget(slot)
 	return e.call(func() { e.load(lo, piece{e.mem.slots[slot], src}) })
 }
 
@@ -174,43 +173,22 @@ func (e *engine) StateDigest(bucket int) (model.Digest, error) {
 	})
 }
 
-// SumSquares returns the sum of squares of a bucket of a slot. The order of the sum makes a bucket one long chain, so all
-// buckets are computed at once, when the first is asked for, and remembered while the slot stays as it is.
-func (e *engine) SumSquares(slot, bucket int) (float64, error) {
-	if _, _, err := e.checkGradient(slot, bucket); err != nil {
-		return 0, err
+// SumSquares sets sums to the sums of squares of the buckets of a slot. The order of a sum makes a bucket one long chain, so
+// all are computed at once.
+func (e *engine) SumSquares(slot int, sums []float64) error {
+	if err := e.checkSlot(slot); err != nil {
+		return err
 	}
-	if !e.sums.known[slot] {
-		buckets := e.layout.Buckets()
-		err := e.call(func() {
-			e.compute.launch(e.kernels.sumSquares, kernels.Sizes{Buckets: buckets}, e.mem.sums, e.mem.slots[slot], driver.Int(e.layout.Size))
-			e.compute.out(e.host.sums, e.mem.sums, int64(buckets)*doubles)
-		})
-		if err != nil {
-			return 0, fmt.Errorf("adding up the squares of a gradient: %w", err)
-		}
-		e.sums.remember(slot, e.host.sums.Doubles())
+	if len(sums) != e.layout.Buckets() {
+		return fmt.Errorf("adding up the squares of a gradient: the slice has %d elements: one for each of %d buckets is needed", len(sums), e.layout.Buckets())
 	}
-	return e.sums.of[slot][bucket], nil
-}
-
-// sumCache remembers the sums of squares of every slot.
-type sumCache struct {
-	known []bool
-	of    [][]float64 // [slots][buckets]
-}
-
-func newSumCache(slots, buckets int) sumCache {
-	c := sumCache{known: make([]bool, slots), of: make([][]float64, slots)}
-	for i := range c.of {
-		c.of[i] = make([]float64, buckets)
+	err := e.call(func() {
+		e.compute.launch(e.kernels.sumSquares, kernels.Sizes{Buckets: len(sums)}, e.mem.sums, e.mem.slots[slot], driver.Int(e.layout.Size))
+		e.compute.out(e.host.sums, e.mem.sums, int64(len(sums))*doubles)
+	})
+	if err != nil {
+		return fmt.Errorf("adding up the squares of a gradient: %w", err)
 	}
-	return c
-}
-
-func (c *sumCache) forget(slot int) { c.known[slot] = false }
-
-func (c *sumCache) remember(slot int, sums []float64) {
-	copy(c.of[slot], sums)
-	c.known[slot] = true
+	copy(sums, e.host.sums.Doubles())
+	return nil
 }

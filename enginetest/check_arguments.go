@@ -55,12 +55,13 @@ func wrongBuckets(l model.Layout) (calls []wrongCall) {
 			continue
 		}
 		calls = append(calls,
-			wrongCall{"SumSquares of " + c.name, func(e model.Engine) error { _, err := e.SumSquares(0, c.bucket); return err }},
 			wrongCall{"GradDigest of " + c.name, func(e model.Engine) error { _, err := e.GradDigest(0, c.bucket); return err }},
 			wrongCall{"StateDigest of " + c.name, func(e model.Engine) error { _, err := e.StateDigest(c.bucket); return err }},
 		)
 	}
 	return append(calls,
+		wrongCall{"SumSquares without a sum", func(e model.Engine) error { return e.SumSquares(0, make([]float64, l.Buckets()-1)) }},
+		wrongCall{"SumSquares with one sum more", func(e model.Engine) error { return e.SumSquares(0, make([]float64, l.Buckets()+1)) }},
 		wrongCall{"Load with short weights", func(e model.Engine) error { return e.Load(0, x(n-1), x(n), x(n)) }},
 		wrongCall{"Load with short first moments", func(e model.Engine) error { return e.Load(0, x(n), x(n-1), x(n)) }},
 		wrongCall{"Load with short second moments", func(e model.Engine) error { return e.Load(0, x(n), x(n), x(n-1)) }},
@@ -85,7 +86,7 @@ func wrongSlots(l model.Layout, slots int) (calls []wrongCall) {
 			wrongCall{"Fold of " + name, func(e model.Engine) error { return e.Fold(0, slot) }},
 			wrongCall{"ReadGrad of " + name, func(e model.Engine) error { return e.ReadGrad(slot, 0, x) }},
 			wrongCall{"WriteGrad of " + name, func(e model.Engine) error { return e.WriteGrad(slot, 0, x) }},
-			wrongCall{"SumSquares of " + name, func(e model.Engine) error { _, err := e.SumSquares(slot, 0); return err }},
+			wrongCall{"SumSquares of " + name, func(e model.Engine) error { return e.SumSquares(slot, make([]float64, l.Buckets())) }},
 			wrongCall{"GradDigest of " + name, func(e model.Engine) error { _, err := e.GradDigest(slot, 0); return err }},
 			wrongCall{"Update from " + name, func(e model.Engine) error { _, err := e.Update(slot, 1, hyper); return err }},
 		)

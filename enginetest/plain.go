@@ -114,9 +114,18 @@ func (p *plain) WriteGrad(slot, bucket int, src []float32) error {
 	return err
 }
 
-func (p *plain) SumSquares(slot, bucket int) (float64, error) {
-	part, err := p.gradient("adding the squares of", slot, bucket)
-	return model.SumSquares(part), err
+func (p *plain) SumSquares(slot int, sums []float64) error {
+	if len(sums) != p.layout.Buckets() {
+		return fmt.Errorf("adding the squares of a gradient: %d sums: there are %d buckets", len(sums), p.layout.Buckets())
+	}
+	for bucket := range sums {
+		part, err := p.gradient("adding the squares of", slot, bucket)
+		if err != nil {
+			return err
+		}
+		sums[bucket] = model.SumSquares(part)
+	}
+	return nil
 }
 
 func (p *plain) Update(slot int, scale float32, h model.Hyper) (model.Digest, error) {

@@ -18,7 +18,7 @@ type mutant struct {
 	writeGrad  func(p *plain, slot, bucket int, src []float32) error
 	fold       func(p *plain, dst, src int) error
 	zero       func(p *plain, slot int) error
-	squares    func(p *plain, slot, bucket int) (float64, error)
+	squares    func(p *plain, slot int, sums []float64) error
 	gradDigest func(p *plain, slot, bucket int) (model.Digest, error)
 	accumulate func(p *plain, slot int, b model.Batch) (model.Loss, error)
 	eval       func(p *plain, b model.Batch) (model.Loss, error)
@@ -60,11 +60,11 @@ func (m mutant) Zero(slot int) error {
 	return m.plain.Zero(slot)
 }
 
-func (m mutant) SumSquares(slot, bucket int) (float64, error) {
+func (m mutant) SumSquares(slot int, sums []float64) error {
 	if m.squares != nil {
-		return m.squares(m.plain, slot, bucket)
+		return m.squares(m.plain, slot, sums)
 	}
-	return m.plain.SumSquares(slot, bucket)
+	return m.plain.SumSquares(slot, sums)
 }
 
 func (m mutant) GradDigest(slot, bucket int) (model.Digest, error) {
@@ -181,12 +181,15 @@ var wrongEngines = []wrongEngine{
 		p.slots[slot][7] = float32(math.Copysign(0, -1))
 		return err
 	}}},
-	{"sum of squares in one chain", "sum_of_squares", mutant{squares: func(p *plain, slot, bucket int) (sum float64, err error) {
-		lo, hi := p.layout.Bucket(bucket)
-		for _, f := range p.slots[slot][lo:hi] {
-			sum += float64(float64(f) * float64(f))
+	{"sum of squares in one chain", "sum_of_squares", mutant{squares: func(p *plain, slot int, sums []float64) error {
+		for bucket := range sums {
+			sums[bucket] = 0
+			lo, hi := p.layout.Bucket(bucket)
+			for _, f := range p.slots[slot][lo:hi] {
+				sums[bucket] += float64(float64(f) * float64(f))
+			}
 		}
-		return sum, nil
+		return nil
 	}}},
 	{"digest that counts every bucket from 0", "digests", mutant{gradDigest: func(p *plain, slot, bucket int) (model.Digest, error) {
 		lo, hi := p.layout.Bucket(bucket)

@@ -144,9 +144,9 @@ func (m *mortal) GradDigest(slot, bucket int) (model.Digest, error) {
 	return m.Engine.GradDigest(slot, bucket)
 }
 
-func (m *mortal) SumSquares(slot, bucket int) (float64, error) {
+func (m *mortal) SumSquares(slot int, sums []float64) error {
 	m.dieOf("SumSquares")
-	return m.Engine.SumSquares(slot, bucket)
+	return m.Engine.SumSquares(slot, sums)
 }
 
 func (m *mortal) ReadGrad(slot, bucket int, dst []float32) error {

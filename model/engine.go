@@ -108,9 +108,9 @@ type Engine interface {
 	ReadGrad(slot, bucket int, dst []float32) error
 	// WriteGrad sets a bucket of a slot.
 	WriteGrad(slot, bucket int, src []float32) error
-	// SumSquares returns the float64 sum of squares of a bucket of a slot, in the
-	// fixed order of SumSquares in this package.
-	SumSquares(slot, bucket int) (float64, error)
+	// SumSquares sets sums, one for each bucket, to the float64 sums of squares of
+	// the buckets of a slot, each in the fixed order of SumSquares in this package.
+	SumSquares(slot int, sums []float64) error
 	// Update applies AdamW to the whole replica with gradient slot·scale and
 	// returns the digest of the new state.
 	Update(slot int, scale float32, h Hyper) (Digest, error)

@@ -89,13 +89,9 @@ func (r *recomputer) settle(step int64) (i pipeline.Intent, err error) {
 		i.LossSum += pipeline.Float(l.Sum)
 		i.Tokens += l.Tokens
 	}
-	squares := make([]pipeline.Float, r.Plan.Layout.Buckets())
-	for bucket := range squares {
-		sum, err := r.Engine.SumSquares(0, bucket)
-		if err != nil {
-			return i, err
-		}
-		squares[bucket] = pipeline.Float(sum)
+	squares, err := pipeline.SquaresOf(r.Engine, 0, r.Plan.Layout.Buckets())
+	if err != nil {
+		return i, err
 	}
 	norm := pipeline.GradNorm(squares, i.Tokens)
 	i.GradNorm = pipeline.Float(norm)

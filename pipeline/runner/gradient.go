@@ -247,16 +247,11 @@ func (w *worker) measure(done *pipeline.Concluded, slot int, squares bool) (err 
 			return err
 		}
 		done.GradDigest = done.GradDigest.Add(digest)
-		if !squares {
-			continue
-		}
-		sum, err := w.engine.SumSquares(slot, i)
-		if err != nil {
-			return err
-		}
-		done.SumSquares = append(done.SumSquares, pipeline.Float(sum))
 	}
-	return nil
+	if squares {
+		done.SumSquares, err = pipeline.SquaresOf(w.engine, slot, w.layout.Buckets())
+	}
+	return err
 }
 
 // accumulateLast computes the last microbatch and folds the lanes; an engine that can lets

@@ -107,8 +107,11 @@ func (t *toy) WriteGrad(slot, bucket int, src []float32) error {
 	return nil
 }
 
-func (t *toy) SumSquares(slot, bucket int) (float64, error) {
-	return model.SumSquares(t.cut(&t.slots[slot], bucket)), nil
+func (t *toy) SumSquares(slot int, sums []float64) error {
+	for bucket := range sums {
+		sums[bucket] = model.SumSquares(t.cut(&t.slots[slot], bucket))
+	}
+	return nil
 }
 
 func (t *toy) Update(slot int, scale float32, h model.Hyper) (digest model.Digest, err error) {
