@@ -13,13 +13,13 @@ import "andrea/cpuengine/internal/kernel"
 // so P itself is never needed. dk and dv add up over the tiles of queries, dq over
 // the tiles of keys, both ascending.
 func (a *attention) backwardHead(worker, i int) {
+	if a.inBlocks(a.t) {
+		a.backwardHeadInBlocks(worker, i)
+		return
+	}
 	h, s := a.head(i), &a.tiles[worker]
-	q, g, dq := packed(s.q, a.headDim), packed(s.g, a.headDim), packed(s.sum, a.headDim)
-	a.path.ScaleRows(q.matrix(0, a.t), h.q.matrix(0, a.t), a.scales)
-	dmixed := a.headColumns(a.dmixed, a.dModel, 0, i)
-	a.path.ScaleRows(g.matrix(0, a.t), dmixed.matrix(0, a.t), h.rowInverse)
-	a.path.DotRows(s.delta, g.matrix(0, a.t), h.mixed.matrix(0, a.t))
-	dqOut, dkOut, dvOut := a.projections(a.dqkv, i)
+	a.startHead(h, s, i)
+	_, dkOut, dvOut := a.projections(a.dqkv, i)
 	for key := 0; key < a.t; key += keyTile {
 		keys := min(keyTile, a.t-key)
 		a.startKeys(s, h, key, keys)
@@ -29,7 +29,22 @@ func (a *attention) backwardHead(worker, i int) {
 		dkOut.copyFrom(s.dk, key, keys)
 		dvOut.copyFrom(s.dv, key, keys)
 	}
-	a.path.ScaleRows(dqOut.matrix(0, a.t), dq.matrix(0, a.t), a.scales)
+	a.endHead(s, i)
+}
+
+// startHead brings the scaled queries of head i, G, and the row sums of G*mixed.
+func (a *attention) startHead(h headView, s *tileScratch, i int) {
+	q, g := packed(s.q, a.headDim), packed(s.g, a.headDim)
+	a.path.ScaleRows(q.matrix(0, a.t), h.q.matrix(0, a.t), a.scales)
+	dmixed := a.headColumns(a.dmixed, a.dModel, 0, i)
+	a.path.ScaleRows(g.matrix(0, a.t), dmixed.matrix(0, a.t), h.rowInverse)
+	a.path.DotRows(s.delta, g.matrix(0, a.t), h.mixed.matrix(0, a.t))
+}
+
+// endHead writes the gradient of the queries of head i.
+func (a *attention) endHead(s *tileScratch, i int) {
+	dq, _, _ := a.projections(a.dqkv, i)
+	a.path.ScaleRows(dq.matrix(0, a.t), packed(s.sum, a.headDim).matrix(0, a.t), a.scales)
 }
 
 // startKeys brings a tile of keys and values and zeroes their gradients.

@@ -12,6 +12,18 @@ func avx512Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride 
 func avx512Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
+func avx512Block6x4(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+
+//go:noescape
+func avx512Block5x4(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+
+//go:noescape
+func avx512Block12x2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+
+//go:noescape
+func avx512Block8x2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+
+//go:noescape
 func avx512PackColumns(dst, src []float32, stride, k, width int)
 
 //go:noescape

@@ -23,6 +23,8 @@ func avx512Path() *Path {
 		packStrip:   avx512PackStrip,
 		transpose:   avx512Transpose,
 		packRows:    packRowsBy(16, avx512Transpose),
+		wide:        blockFuncs{4, 6, 5, avx512Block6x4, avx512Block5x4},
+		narrow:      blockFuncs{2, 12, 8, avx512Block12x2, avx512Block8x2},
 
 		max:             avx512Max,
 		dot:             avx512Dot,

@@ -17,6 +17,7 @@ type Path struct {
 	packRows     packFunc
 	packStrip    packStripFunc
 	transpose    transposeFunc // nil: one by one
+	wide, narrow blockFuncs    // of MulBlock; without functions: none
 
 	max             func(x []float32) float32
 	dot             func(x, y []float32) float32

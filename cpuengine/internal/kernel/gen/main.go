@@ -36,6 +36,11 @@ func generate() (asm, decl string) {
 		for vectors := 1; vectors <= 3; vectors++ {
 			e.panel(vectors)
 		}
+		if v.masks() {
+			for _, s := range blockShapes {
+				e.blockPanel(s)
+			}
+		}
 		e.packColumns()
 		e.packStrip()
 		e.transpose()
