@@ -26,6 +26,7 @@ type tileScratch struct {
 	scores  []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
 	factors []float32 // [queryTile] what an older sum is multiplied by
 	sums    []float32 // [queryTile] sums of the rows of one tile
+	partial []float32 // [16,queryTile] partial sums
 	q       []float32 // [T,head_dim] scaled queries
 	sum     []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
 	v       []float32 // [keyTile,head_dim] values of one tile of keys
@@ -44,7 +45,7 @@ func newTileScratch(a *arena, c model.Config, backward bool) tileScratch {
 	head, tile, transposed := c.Context*c.HeadDim(), keyTile*c.HeadDim(), c.HeadDim()*tileStride
 	s := tileScratch{
 		scores:  a.floats(queryTile * tileStride),
-		factors: a.floats(queryTile), sums: a.floats(queryTile),
+		factors: a.floats(queryTile), sums: a.floats(queryTile), partial: a.floats(16 * queryTile),
 		q: a.floats(head), sum: a.floats(head),
 		v: a.floats(tile), kt: a.floats(transposed),
 	}
@@ -135,6 +136,10 @@ func (a *attention) headColumns(data []float32, width, offset, i int) columns {
 
 // forwardPart computes every parts-th tile of queries of one head.
 func (a *attention) forwardPart(worker, i int) {
+	if a.inBlocks(a.t) {
+		a.forwardPartInBlocks(worker, i)
+		return
+	}
 	h, s := a.head(i/a.parts), &a.tiles[worker]
 	for key := 0; key < a.t; key += keyTile {
 		keys := h.k.matrix(key, min(keyTile, a.t-key))

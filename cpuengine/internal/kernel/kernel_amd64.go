@@ -24,6 +24,27 @@ func avx512Block12x2(blocks, k int, a []float32, rowStride, colStride, blockStri
 func avx512Block8x2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
+func avx512MaskColumns(x []float32)
+
+//go:noescape
+func avx512LargestColumns(x []float32, rows int, largest []float32)
+
+//go:noescape
+func avx512ExpColumns(x []float32, rows int, largest, partial []float32)
+
+//go:noescape
+func avx512SumColumns(partial, sum []float32)
+
+//go:noescape
+func avx512ScaleColumns(x []float32, rows int, factors []float32)
+
+//go:noescape
+func avx512Fetch(x []float32, stride, rows, cols int)
+
+//go:noescape
+func avx512FetchToWrite(x []float32, stride, rows, cols int)
+
+//go:noescape
 func avx512PackColumns(dst, src []float32, stride, k, width int)
 
 //go:noescape

@@ -25,6 +25,8 @@ func avx512Path() *Path {
 		packRows:    packRowsBy(16, avx512Transpose),
 		wide:        blockFuncs{4, 6, 5, avx512Block6x4, avx512Block5x4},
 		narrow:      blockFuncs{2, 12, 8, avx512Block12x2, avx512Block8x2},
+		columns:     columnFuncs{avx512MaskColumns, avx512LargestColumns, avx512ExpColumns, avx512SumColumns, avx512ScaleColumns},
+		fetch:       [2]fetchFunc{avx512Fetch, avx512FetchToWrite},
 
 		max:             avx512Max,
 		dot:             avx512Dot,

@@ -40,6 +40,8 @@ func generate() (asm, decl string) {
 			for _, s := range blockShapes {
 				e.blockPanel(s)
 			}
+			e.columns()
+			e.fetchRows()
 		}
 		e.packColumns()
 		e.packStrip()
