@@ -23,14 +23,15 @@ const (
 // is copied here first, and its keys and values transposed where a product reads them
 // as columns: then no product packs them again.
 type tileScratch struct {
-	scores  []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
-	factors []float32 // [queryTile] what an older sum is multiplied by
-	sums    []float32 // [queryTile] sums of the rows of one tile
-	partial []float32 // [16,queryTile] partial sums
-	q       []float32 // [T,head_dim] scaled queries
-	sum     []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
-	v       []float32 // [keyTile,head_dim] values of one tile of keys
-	kt      []float32 // [head_dim,tileStride] keys of one tile, transposed
+	scores  []float32  // [queryTile,tileStride] scores, then exp(score - rowMax)
+	factors []float32  // [queryTile] what an older sum is multiplied by
+	sums    []float32  // [queryTile] sums of the rows of one tile
+	partial []float32  // [16,queryTile] partial sums
+	q       []float32  // [T,head_dim] scaled queries
+	sum     []float32  // [T,head_dim] weighted sum of values; backward: gradient of the queries
+	v       []float32  // [keyTile,head_dim] values of one tile of keys
+	kt      []float32  // [head_dim,tileStride] keys of one tile, transposed
+	fetches fetchQueue // of the head in work
 
 	// Of the backward pass, else nil.
 	dscores []float32 // [queryTile,tileStride] gradient of the scores
@@ -64,6 +65,7 @@ type attention struct {
 	heads, headDim, dModel int
 	scales                 []float32 // [T], each 1/sqrt(head_dim), of the queries
 	tiles                  []tileScratch
+	blocks                 *attentionBlocks // nil: tiles
 	forwardTask            func(worker, i int)
 	backwardTask           func(worker, i int)
 
@@ -79,6 +81,7 @@ func newAttention(dev *device, c model.Config, tiles []tileScratch) *attention {
 		device: dev, heads: c.NHead, headDim: c.HeadDim(), dModel: c.DModel,
 		scales: make([]float32, c.Context), tiles: tiles,
 	}
+	a.blocks = newAttentionBlocks(dev.path, a.headDim, a.dModel)
 	fill(a.scales, float32(1/math.Sqrt(float64(c.HeadDim()))))
 	a.forwardTask, a.backwardTask = a.forwardPart, a.backwardHead
 	return a

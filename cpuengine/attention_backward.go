@@ -17,34 +17,31 @@ func (a *attention) backwardHead(worker, i int) {
 		a.backwardHeadInBlocks(worker, i)
 		return
 	}
-	h, s := a.head(i), &a.tiles[worker]
-	a.startHead(h, s, i)
-	_, dkOut, dvOut := a.projections(a.dqkv, i)
+	h, s := a.gradient(i), &a.tiles[worker]
+	a.startQueries(&h, s, 0, a.t)
 	for key := 0; key < a.t; key += keyTile {
 		keys := min(keyTile, a.t-key)
-		a.startKeys(s, h, key, keys)
+		a.startKeys(s, h.headView, key, keys)
 		for first := key; first < a.t; first += queryTile {
-			a.backwardTile(worker, h, first, key)
+			a.backwardTile(worker, h.headView, first, key)
 		}
-		dkOut.copyFrom(s.dk, key, keys)
-		dvOut.copyFrom(s.dv, key, keys)
+		h.dk.copyFrom(s.dk, key, keys)
+		h.dv.copyFrom(s.dv, key, keys)
 	}
-	a.endHead(s, i)
+	a.finishQueries(&h, s, 0, a.t)
 }
 
-// startHead brings the scaled queries of head i, G, and the row sums of G*mixed.
-func (a *attention) startHead(h headView, s *tileScratch, i int) {
-	q, g := packed(s.q, a.headDim), packed(s.g, a.headDim)
-	a.path.ScaleRows(q.matrix(0, a.t), h.q.matrix(0, a.t), a.scales)
-	dmixed := a.headColumns(a.dmixed, a.dModel, 0, i)
-	a.path.ScaleRows(g.matrix(0, a.t), dmixed.matrix(0, a.t), h.rowInverse)
-	a.path.DotRows(s.delta, g.matrix(0, a.t), h.mixed.matrix(0, a.t))
+// startQueries brings n scaled queries from row first on, their rows of G, and the row sums of G*mixed.
+func (a *attention) startQueries(h *headGradient, s *tileScratch, first, n int) {
+	q, g := packed(s.q, a.headDim).matrix(first, n), packed(s.g, a.headDim).matrix(first, n)
+	a.path.ScaleRows(q, h.q.matrix(first, n), a.scales)
+	a.path.ScaleRows(g, h.dmixed.matrix(first, n), h.rowInverse[first:])
+	a.path.DotRows(s.delta[first:], g, h.mixed.matrix(first, n))
 }
 
-// endHead writes the gradient of the queries of head i.
-func (a *attention) endHead(s *tileScratch, i int) {
-	dq, _, _ := a.projections(a.dqkv, i)
-	a.path.ScaleRows(dq.matrix(0, a.t), packed(s.sum, a.headDim).matrix(0, a.t), a.scales)
+// finishQueries writes the gradient of n queries from row first on.
+func (a *attention) finishQueries(h *headGradient, s *tileScratch, first, n int) {
+	a.path.ScaleRows(h.dq.matrix(first, n), packed(s.sum, a.headDim).matrix(first, n), a.scales)
 }
 
 // startKeys brings a tile of keys and values and zeroes their gradients.

@@ -2,112 +2,103 @@ package cpuengine
 
 import "andrea/cpuengine/internal/kernel"
 
-// blockSide is how many queries and keys a block has. All that is computed of one lies in the L1 cache,
-// or is fetched from L2 no more than once.
-const blockSide = 64
+// blockSide is how many queries and keys a block of scores has: it and what it is computed from lie in the L1 cache.
+// It divides keyTile, and the bits do not depend on it.
+const blockSide = kernel.BlockSide
 
-// inBlocks reports whether a path that multiplies blocks can take windows of t positions.
-func (a *attention) inBlocks(t int) bool {
-	return t%blockSide == 0 && a.path.HasBlocks(blockSide, blockSide) &&
-		a.path.HasBlocks(blockSide, a.headDim) && a.path.HasBlocks(a.headDim, blockSide)
+// attentionBlocks is what attention needs to go over blocks instead of tiles, where the path has products of them.
+type attentionBlocks struct {
+	scores  *kernel.BlockProduct // [n,n] = [n,head_dim]·[head_dim,n], for n = blockSide
+	mix     *kernel.BlockProduct // [head_dim,n] = [n,head_dim]ᵀ·[n,n]
+	queries *kernel.BlockProduct // [n,head_dim] = [n,n]·[n,head_dim]
+
+	// The lines of a block of one head, as offsets from its first, in matrices of rows of d_model and of 3·d_model.
+	narrow, wide []int32
 }
 
-// square is a block of scores or of their gradient.
-func square(data []float32) kernel.Matrix { return dense(data, blockSide, blockSide) }
-
-// headGradient is what the backward pass of one head reads and writes besides its headView.
-type headGradient struct {
-	headView
-	dmixed     columns // [T,d]
-	dq, dk, dv columns // of dqkv [T,3d]
-}
-
-// backwardHeadInBlocks is backwardHead on blocks. The gradients of keys and values are computed
-// transposed: a product is the faster the more columns it has. Rows lie pages apart, where no processor fetches
-// ahead by itself: those of the next queries and keys are fetched while these are computed.
-func (a *attention) backwardHeadInBlocks(worker, i int) {
-	s, h := &a.tiles[worker], headGradient{headView: a.head(i), dmixed: a.headColumns(a.dmixed, a.dModel, 0, i)}
-	h.dq, h.dk, h.dv = a.projections(a.dqkv, i)
-	dk, dv := dense(s.dk, a.headDim, blockSide), dense(s.dv, a.headDim, blockSide)
-	for key := 0; key < a.t; key += blockSide {
-		h.k.copyTo(s.k, key, blockSide)
-		a.path.Transpose(s.kt, blockSide, dense(s.k, blockSide, a.headDim))
-		a.path.Transpose(s.vt, blockSide, h.v.matrix(key, blockSide))
-		for first := key; first < a.t && !skipBlocks; first += blockSide {
-			if key == 0 {
-				a.startQueries(&h, s, first)
-			}
-			a.backwardBlock(&h, s, first, key)
-		}
-		a.path.Transpose(h.dk.data[key*h.dk.stride:], h.dk.stride, dk)
-		a.path.Transpose(h.dv.data[key*h.dv.stride:], h.dv.stride, dv)
-		a.path.ScaleRows(h.dq.matrix(key, blockSide), packed(s.sum, a.headDim).matrix(key, blockSide), a.scales)
+// newAttentionBlocks returns nil where the path has none, or heads have a shape that it does not multiply.
+func newAttentionBlocks(path *kernel.Path, headDim, dModel int) *attentionBlocks {
+	const n = blockSide
+	scores, ok := path.NewBlockProduct(n, n, headDim, false)
+	mix, okMix := path.NewBlockProduct(headDim, n, n, true)
+	queries, okQueries := path.NewBlockProduct(n, headDim, n, false)
+	if !ok || !okMix || !okQueries || !path.HasColumns() {
+		return nil
+	}
+	lines := max(scores.Lines(), mix.Lines())
+	return &attentionBlocks{
+		scores: scores, mix: mix, queries: queries,
+		narrow: linesOfBlock(headDim, dModel, lines), wide: linesOfBlock(headDim, 3*dModel, lines),
 	}
 }
 
-// startQueries brings a block of scaled queries, of G, and the row sums of G*mixed.
-func (a *attention) startQueries(h *headGradient, s *tileScratch, first int) {
-	const n = blockSide
-	q, g := packed(s.q, a.headDim).matrix(first, n), packed(s.g, a.headDim).matrix(first, n)
-	a.path.ScaleRows(q, h.q.matrix(first, n), a.scales)
-	a.path.ScaleRows(g, h.dmixed.matrix(first, n), h.rowInverse[first:])
-	a.path.DotRows(s.delta[first:], g, h.mixed.matrix(first, n))
+// linesOfBlock returns the offsets in bytes of so many lines of blockSide rows, the last one repeated where there
+// are fewer.
+func linesOfBlock(width, stride, count int) []int32 {
+	const bytes = 4 // of a float32
+	lines := make([]int32, 0, count)
+	for r := range blockSide {
+		for i := 0; i < width && len(lines) < count; i += lineFloats {
+			lines = append(lines, int32(bytes*(r*stride+i)))
+		}
+	}
+	for len(lines) < count {
+		lines = append(lines, lines[len(lines)-1])
+	}
+	return lines
 }
 
-// backwardBlock is backwardTile on a block.
-func (a *attention) backwardBlock(h *headGradient, s *tileScratch, first, key int) {
-	const n = blockSide
-	q, g := packed(s.q, a.headDim).matrix(first, n), packed(s.g, a.headDim).matrix(first, n)
-	dq := packed(s.sum, a.headDim).matrix(first, n)
-	scores, dscores := square(s.scores), square(s.dscores)
-	a.fetchFor(h, first, key, 0)
-	a.path.MulBlock(scores, q, dense(s.kt, a.headDim, n), false)
-	a.fetchFor(h, first, key, 1)
-	a.path.MulBlock(dscores, g, dense(s.vt, a.headDim, n), false)
-	tile := kernel.Tile{Data: s.scores, Stride: n, Rows: n, Cols: n, Visible: first - key + 1}
-	a.path.SoftmaxBackwardTile(tile, s.dscores, h.rowMax[first:first+n], s.delta[first:first+n])
-	a.fetchFor(h, first, key, 2)
-	a.path.MulBlock(dense(s.dv, a.headDim, n), g.T(), scores, first > key)
-	a.fetchFor(h, first, key, 3)
-	a.path.MulBlock(dense(s.dk, a.headDim, n), q.T(), dscores, first > key)
-	a.fetchFor(h, first, key, 4)
-	a.path.MulBlock(dq, dscores, dense(s.k, n, a.headDim), key > 0)
+// inBlocks reports whether windows of t positions are computed block by block.
+func (a *attention) inBlocks(t int) bool { return a.blocks != nil && t%blockSide == 0 }
+
+// fetchQueue holds what products are to fetch: rows of a head lie pages apart, where no processor fetches ahead by
+// itself, and are waited for as long as they are computed with unless they come during the blocks before.
+type fetchQueue struct {
+	waiting      [16]kernel.Ahead
+	first, count int
 }
 
-// fetchFor fetches part of what comes after a block, before product i of its five.
-func (a *attention) fetchFor(h *headGradient, first, key, i int) {
-	const n = blockSide
-	if noFetch {
+// push adds one. When there is no room it is left out: it will be fetched when it is needed.
+func (q *fetchQueue) push(a kernel.Ahead) {
+	if q.count < len(q.waiting) {
+		q.waiting[(q.first+q.count)%len(q.waiting)] = a
+		q.count++
+	}
+}
+
+// pop takes out the oldest, or none.
+func (q *fetchQueue) pop() (a kernel.Ahead) {
+	if q.count > 0 {
+		a = q.waiting[q.first]
+		q.first = (q.first + 1) % len(q.waiting)
+		q.count--
+	}
+	return a
+}
+
+// fetchAhead lets a product fetch a block of rows of each matrix, from row first on, if there is one.
+func (a *attention) fetchAhead(s *tileScratch, first int, matrices ...columns) {
+	if first >= a.t {
 		return
 	}
-	if key == 0 && first+n < a.t {
-		switch i {
-		case 0:
-			a.path.Fetch(h.q.matrix(first+n, n))
-		case 2:
-			a.path.Fetch(h.dmixed.matrix(first+n, n))
-		case 4:
-			a.path.Fetch(h.mixed.matrix(first+n, n))
+	for _, m := range matrices {
+		lines := a.blocks.wide
+		if m.stride == a.dModel {
+			lines = a.blocks.narrow
 		}
-	}
-	if first == key {
-		switch i {
-		case 0:
-			a.path.FetchToWrite(h.dq.matrix(key, n))
-		case 1:
-			a.path.FetchToWrite(h.dk.matrix(key, n))
-		case 2:
-			a.path.FetchToWrite(h.dv.matrix(key, n))
-		case 3:
-			if key+n < a.t {
-				a.path.Fetch(h.k.matrix(key+n, n))
-			}
-		case 4:
-			if key+n < a.t {
-				a.path.Fetch(h.v.matrix(key+n, n))
-			}
-		}
+		s.fetches.push(kernel.Ahead{Data: m.data[first*m.stride:], Lines: lines})
 	}
 }
 
-var skipBlocks, noFetch = false, false
+// squareOf is the number of elements of a block.
+const squareOf = blockSide * blockSide
+
+// block returns the block of scores whose first row is row, a multiple of blockSide.
+func (s *tileScratch) block(row int) kernel.Block {
+	return kernel.Block{Data: s.scores[row*blockSide:][:squareOf]}
+}
+
+// copyTransposed writes the transposed of a block [head_dim,blockSide] to rows of c from row first on.
+func (a *attention) copyTransposed(c columns, first int, block []float32) {
+	a.path.Transpose(c.data[first*c.stride:], c.stride, dense(block, a.headDim, blockSide))
+}

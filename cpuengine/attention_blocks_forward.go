@@ -1,46 +1,43 @@
 package cpuengine
 
-import (
-	"math"
-
-	"andrea/cpuengine/internal/kernel"
-)
+import "math"
 
 // forwardPartInBlocks is forwardPart on blocks, with everything transposed: a key in a row of the scores and a query in
 // a column. Then all products are as wide as a block, and the softmax goes down columns.
 func (a *attention) forwardPartInBlocks(worker, i int) {
 	h, s := a.head(i/a.parts), &a.tiles[worker]
+	s.fetches = fetchQueue{}
 	for key := 0; key < a.t; key += keyTile {
-		keys := min(keyTile, a.t-key)
-		h.k.copyTo(s.kt, key, keys) // not transposed
-		h.v.copyTo(s.v, key, keys)
+		copied := key
 		for first := i % a.parts * blockSide; first < a.t; first += a.parts * blockSide {
-			if first >= key {
-				a.forwardBlocks(h, s, first, key)
+			if first < key {
+				continue
 			}
+			end := min(key+keyTile, first+blockSide)
+			if end > copied {
+				h.k.copyTo(s.kt[(copied-key)*a.headDim:], copied, end-copied)
+				h.v.copyTo(s.v[(copied-key)*a.headDim:], copied, end-copied)
+				copied = end
+				a.fetchAhead(s, end, h.k, h.v)
+			}
+			a.forwardBlocks(h, s, first, key, end)
 		}
 	}
 }
 
-// forwardBlocks is forwardTile on the blocks of a tile of keys.
-func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key int) {
-	const n = blockSide
-	d, side := a.headDim, n*a.headDim
-	q, sum := s.q[first*d:][:side], s.sum[first*d:][:side] // [head_dim,n]
+// forwardBlocks is forwardTile on the blocks of a tile of keys that end before end. Of the scratch, q, sum and kt are
+// [head_dim,blockSide] for each block of queries, and [keyTile,head_dim].
+func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key, end int) {
+	side := blockSide * a.headDim
+	q, sum := s.q[first*a.headDim:][:side], s.sum[first*a.headDim:][:side]
+	largest, total := h.rowMax[first:first+blockSide], h.rowInverse[first:first+blockSide]
 	if key == 0 {
-		rows := dense(s.scores, n, d)
-		a.path.ScaleRows(rows, h.q.matrix(first, n), a.scales)
-		a.path.Transpose(q, n, rows)
-	}
-	end := min(key+keyTile, first+n)
-	largest, total := h.rowMax[first:first+n], h.rowInverse[first:first+n]
-	if key == 0 {
-		fill(largest, float32(math.Inf(-1)))
+		a.startForward(h, s, first, q, largest)
 	}
 	copy(s.factors, largest)
-	for at := key; at < end; at += n {
+	for at := key; at < end; at += blockSide {
 		scores := s.block(at - key)
-		a.path.MulBlock(square(scores.Data), dense(s.kt[(at-key)*d:], n, d), dense(q, d, n), false)
+		a.blocks.scores.Mul(scores.Data, s.kt[(at-key)*a.headDim:], q, false, s.fetches.pop())
 		if at == first {
 			a.path.HideEarlier(scores)
 		}
@@ -51,15 +48,38 @@ func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key int) {
 			s.factors[r] -= x
 		}
 		a.path.ExpSum(s.factors, s.factors, 0)
-		a.path.ScaleColumns(sum, d, s.factors)
+		a.path.ScaleColumns(sum, a.headDim, s.factors)
 	}
 	clear(s.partial)
-	for at := key; at < end; at += n {
+	for at := key; at < end; at += blockSide {
 		scores := s.block(at - key)
 		a.path.ExpColumns(scores, largest, s.partial)
-		a.path.MulBlock(dense(sum, d, n), dense(s.v[(at-key)*d:], n, d).T(), square(scores.Data), at > 0)
+		a.blocks.mix.Mul(sum, s.v[(at-key)*a.headDim:], scores.Data, at > 0, s.fetches.pop())
 	}
 	a.path.SumColumns(s.partial, s.sums)
+	s.addSums(largest, total, key)
+	if end == first+blockSide {
+		for r, x := range total {
+			total[r] = 1 / x
+		}
+		a.path.ScaleColumns(sum, a.headDim, total)
+		a.copyTransposed(h.mixed, first, sum)
+	}
+}
+
+// startForward brings a block of scaled queries, transposed to q.
+func (a *attention) startForward(h headView, s *tileScratch, first int, q, largest []float32) {
+	rows := dense(s.scores, blockSide, a.headDim)
+	a.path.ScaleRows(rows, h.q.matrix(first, blockSide), a.scales)
+	a.path.Transpose(q, blockSide, rows)
+	fill(largest, float32(math.Inf(-1)))
+	a.fetchAhead(s, first+a.parts*blockSide, h.q)
+	a.fetchAhead(s, first, h.mixed)
+}
+
+// addSums adds the sums of a tile of keys to those of the tiles before, and makes the largest score of
+// a query NaN where its sum is.
+func (s *tileScratch) addSums(largest, total []float32, key int) {
 	for r, x := range s.sums {
 		if x != x {
 			largest[r] = x
@@ -69,17 +89,4 @@ func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key int) {
 		}
 		total[r] = x
 	}
-	if end < first+n {
-		return
-	}
-	for r, x := range total {
-		total[r] = 1 / x
-	}
-	a.path.ScaleColumns(sum, d, total)
-	a.path.Transpose(h.mixed.data[first*h.mixed.stride:], h.mixed.stride, dense(sum, d, n))
-}
-
-// block returns the block of scores whose first row is row.
-func (s *tileScratch) block(row int) kernel.Block {
-	return kernel.Block{Data: s.scores[row*blockSide:][:blockSide*blockSide]}
 }

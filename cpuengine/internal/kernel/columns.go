@@ -3,8 +3,7 @@ package kernel
 // BlockSide is how many rows and columns a Block has.
 const BlockSide = 64
 
-// Block is scores of attention, [BlockSide,BlockSide] without gaps, with a key in a row and a query in a column. It is
-// for paths that HasBlocks of this shape.
+// Block is scores of attention, [BlockSide,BlockSide] without gaps, with a key in a row and a query in a column.
 type Block struct{ Data []float32 }
 
 // columnFuncs are the parts of a softmax over columns. Rows are BlockSide long, partial sums 16 rows of them.
@@ -15,6 +14,9 @@ type columnFuncs struct {
 	sum     func(partial, sum []float32)
 	scale   func(x []float32, rows int, factors []float32)
 }
+
+// HasColumns reports whether the path has the functions of a Block.
+func (p *Path) HasColumns() bool { return p.columns.exp != nil }
 
 const blockFloats = BlockSide * BlockSide
 

@@ -12,16 +12,40 @@ func avx512Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride 
 func avx512Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx512Block6x4(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+func avx512Block6x4(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
 
 //go:noescape
-func avx512Block5x4(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+func avx512Block6x4Ahead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
 
 //go:noescape
-func avx512Block12x2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+func avx512Block6x4T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
 
 //go:noescape
-func avx512Block8x2(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
+func avx512Block6x4TAhead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4Ahead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4TAhead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block12x2(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block12x2T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block8x2(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block8x2T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
 
 //go:noescape
 func avx512MaskColumns(x []float32)
@@ -37,12 +61,6 @@ func avx512SumColumns(partial, sum []float32)
 
 //go:noescape
 func avx512ScaleColumns(x []float32, rows int, factors []float32)
-
-//go:noescape
-func avx512Fetch(x []float32, stride, rows, cols int)
-
-//go:noescape
-func avx512FetchToWrite(x []float32, stride, rows, cols int)
 
 //go:noescape
 func avx512PackColumns(dst, src []float32, stride, k, width int)

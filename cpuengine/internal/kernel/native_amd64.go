@@ -23,10 +23,17 @@ func avx512Path() *Path {
 		packStrip:   avx512PackStrip,
 		transpose:   avx512Transpose,
 		packRows:    packRowsBy(16, avx512Transpose),
-		wide:        blockFuncs{4, 6, 5, avx512Block6x4, avx512Block5x4},
-		narrow:      blockFuncs{2, 12, 8, avx512Block12x2, avx512Block8x2},
-		columns:     columnFuncs{avx512MaskColumns, avx512LargestColumns, avx512ExpColumns, avx512SumColumns, avx512ScaleColumns},
-		fetch:       [2]fetchFunc{avx512Fetch, avx512FetchToWrite},
+		wide: blockFuncs{
+			vectors: 4,
+			more:    blockRows{6, [2][2]blockFunc{{avx512Block6x4, avx512Block6x4Ahead}, {avx512Block6x4T, avx512Block6x4TAhead}}},
+			less:    blockRows{5, [2][2]blockFunc{{avx512Block5x4, avx512Block5x4Ahead}, {avx512Block5x4T, avx512Block5x4TAhead}}},
+		},
+		narrow: blockFuncs{
+			vectors: 2,
+			more:    blockRows{12, [2][2]blockFunc{{avx512Block12x2}, {avx512Block12x2T}}},
+			less:    blockRows{8, [2][2]blockFunc{{avx512Block8x2}, {avx512Block8x2T}}},
+		},
+		columns: columnFuncs{avx512MaskColumns, avx512LargestColumns, avx512ExpColumns, avx512SumColumns, avx512ScaleColumns},
 
 		max:             avx512Max,
 		dot:             avx512Dot,

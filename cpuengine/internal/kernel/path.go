@@ -17,9 +17,8 @@ type Path struct {
 	packRows     packFunc
 	packStrip    packStripFunc
 	transpose    transposeFunc // nil: one by one
-	wide, narrow blockFuncs    // of MulBlock; without functions: none
+	wide, narrow blockFuncs    // of BlockProduct; without functions: none
 	columns      columnFuncs   // without functions: none
-	fetch        [2]fetchFunc  // to read and to write; nil: nothing is fetched ahead
 
 	max             func(x []float32) float32
 	dot             func(x, y []float32) float32
@@ -66,9 +65,6 @@ type packStripFunc func(dst []float32, blockStride int, src []float32, stride, k
 // transposeFunc transposes square blocks of as many rows as a vector has floats: block t has
 // its elements (kk, j) at src[j*srcStride+t*floats+kk] and dst[(t*floats+kk)*dstStride+j].
 type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, blocks int)
-
-// fetchFunc fetches rows of cols elements, stride apart, into the cache. Both are at least 1.
-type fetchFunc func(x []float32, stride, rows, cols int)
 
 // mixFunc returns the sums of MixSums over the whole groups of eight elements of x.
 type mixFunc func(index uint64, x []float32) (s0, s1 uint64)

@@ -37,11 +37,10 @@ func generate() (asm, decl string) {
 			e.panel(vectors)
 		}
 		if v.masks() {
-			for _, s := range blockShapes {
-				e.blockPanel(s)
+			for _, t := range blockTiles() {
+				e.blockPanel(t)
 			}
 			e.columns()
-			e.fetchRows()
 		}
 		e.packColumns()
 		e.packStrip()
