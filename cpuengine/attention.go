@@ -147,7 +147,7 @@ func (a *attention) forwardPart(worker, i int) {
 	for key := 0; key < a.t; key += keyTile {
 		keys := h.k.matrix(key, min(keyTile, a.t-key))
 		a.path.Transpose(s.kt, tileStride, keys)
-		h.v.copyTo(s.v, key, keys.Rows)
+		a.path.CopyRows(dense(s.v, keys.Rows, a.headDim), h.v.matrix(key, keys.Rows))
 		for first := i % a.parts * queryTile; first < a.t; first += a.parts * queryTile {
 			if first >= key {
 				a.forwardTile(worker, h, first, key)

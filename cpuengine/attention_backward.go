@@ -25,8 +25,8 @@ func (a *attention) backwardHead(worker, i int) {
 		for first := key; first < a.t; first += queryTile {
 			a.backwardTile(worker, h.headView, first, key)
 		}
-		h.dk.copyFrom(s.dk, key, keys)
-		h.dv.copyFrom(s.dv, key, keys)
+		a.path.CopyRows(h.dk.matrix(key, keys), dense(s.dk, keys, a.headDim))
+		a.path.CopyRows(h.dv.matrix(key, keys), dense(s.dv, keys, a.headDim))
 	}
 	a.finishQueries(&h, s, 0, a.t)
 }
@@ -46,7 +46,7 @@ func (a *attention) finishQueries(h *headGradient, s *tileScratch, first, n int)
 
 // startKeys brings a tile of keys and values and zeroes their gradients.
 func (a *attention) startKeys(s *tileScratch, h headView, key, keys int) {
-	h.k.copyTo(s.k, key, keys)
+	a.path.CopyRows(dense(s.k, keys, a.headDim), h.k.matrix(key, keys))
 	a.path.Transpose(s.kt, tileStride, h.k.matrix(key, keys))
 	a.path.Transpose(s.vt, tileStride, h.v.matrix(key, keys))
 	clear(s.dk[:keys*a.headDim])

@@ -22,7 +22,7 @@ func (a *attention) backwardHeadInBlocks(worker, i int) {
 	h, s := a.gradient(i), &a.tiles[worker]
 	s.fetches = fetchQueue{}
 	for key := 0; key < a.t; key += blockSide {
-		h.k.copyTo(s.k, key, blockSide)
+		a.path.CopyRows(dense(s.k, blockSide, a.headDim), h.k.matrix(key, blockSide))
 		a.path.Transpose(s.kt, blockSide, dense(s.k, blockSide, a.headDim))
 		a.path.Transpose(s.vt, blockSide, h.v.matrix(key, blockSide))
 		for first := key; first < a.t; first += blockSide {

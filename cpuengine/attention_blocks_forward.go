@@ -15,8 +15,9 @@ func (a *attention) forwardPartInBlocks(worker, i int) {
 			}
 			end := min(key+keyTile, first+blockSide)
 			if end > copied {
-				h.k.copyTo(s.kt[(copied-key)*a.headDim:], copied, end-copied)
-				h.v.copyTo(s.v[(copied-key)*a.headDim:], copied, end-copied)
+				n, at := end-copied, (copied-key)*a.headDim
+				a.path.CopyRows(dense(s.kt[at:], n, a.headDim), h.k.matrix(copied, n))
+				a.path.CopyRows(dense(s.v[at:], n, a.headDim), h.v.matrix(copied, n))
 				copied = end
 				a.fetchAhead(s, end, h.k, h.v)
 			}

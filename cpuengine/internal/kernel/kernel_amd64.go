@@ -120,6 +120,9 @@ func avx512SumSquares(x []float32) float64
 func avx512ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
 
 //go:noescape
+func avx512CopyRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int)
+
+//go:noescape
 func avx512DotRows(dst, x []float32, xStride int, y []float32, yStride, rows, cols int)
 
 //go:noescape
@@ -199,6 +202,9 @@ func avx2SumSquares(x []float32) float64
 
 //go:noescape
 func avx2ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
+
+//go:noescape
+func avx2CopyRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int)
 
 //go:noescape
 func avx2DotRows(dst, x []float32, xStride int, y []float32, yStride, rows, cols int)

@@ -5985,6 +5985,7 @@ TEXT ·avx512ScaleRows(SB), NOSPLIT, $0-104
 	MOVQ src_base+32(FP), SI
 	MOVQ srcStride+56(FP), R8
 	MOVQ factors_base+80(FP), R10
+	MOVQ rows+64(FP), R11
 	SHLQ $2, R8
 	SHLQ $2, R9
 avx512ScaleRows_row1:
@@ -6017,8 +6018,49 @@ avx512ScaleRows_done4:
 	ADDQ R8, SI
 	ADDQ R9, DI
 	ADDQ $4, R10
-	DECQ rows+64(FP)
+	DECQ R11
 	JNZ avx512ScaleRows_row1
+	VZEROUPPER
+	RET
+
+// func avx512CopyRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int)
+TEXT ·avx512CopyRows(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), DI
+	MOVQ dstStride+24(FP), R9
+	MOVQ src_base+32(FP), SI
+	MOVQ srcStride+56(FP), R8
+	MOVQ rows+64(FP), R11
+	SHLQ $2, R8
+	SHLQ $2, R9
+avx512CopyRows_row1:
+	MOVQ cols+72(FP), AX
+	XORL CX, CX
+	SUBQ $16, AX
+	JLT avx512CopyRows_tail3
+avx512CopyRows_loop2:
+	VMOVUPS (SI)(CX*4), Z1
+	VMOVUPS Z1, (DI)(CX*4)
+	ADDQ $16, CX
+	SUBQ $16, AX
+	JGE avx512CopyRows_loop2
+avx512CopyRows_tail3:
+	ADDQ $16, AX
+	JZ avx512CopyRows_done4
+	MOVQ CX, R12
+	MOVQ AX, CX
+	MOVL $1, R13
+	SHLL CX, R13
+	DECL R13
+	KMOVW R13, K1
+	MOVQ R12, CX
+	VMOVUPS.Z (SI)(CX*4), K1, Z1
+	VMOVUPS Z1, K1, (DI)(CX*4)
+avx512CopyRows_done4:
+	ADDQ R8, SI
+	ADDQ R9, DI
+	ADDQ $4, R10
+	DECQ R11
+	JNZ avx512CopyRows_row1
 	VZEROUPPER
 	RET
 
@@ -6029,6 +6071,7 @@ TEXT ·avx512DotRows(SB), NOSPLIT, $0-104
 	MOVQ y_base+56(FP), DI
 	MOVQ yStride+80(FP), R9
 	MOVQ dst_base+0(FP), R10
+	MOVQ rows+88(FP), R11
 	SHLQ $2, R8
 	SHLQ $2, R9
 avx512DotRows_row1:
@@ -6070,7 +6113,7 @@ avx512DotRows_done4:
 	ADDQ R8, SI
 	ADDQ R9, DI
 	ADDQ $4, R10
-	DECQ rows+88(FP)
+	DECQ R11
 	JNZ avx512DotRows_row1
 	VZEROUPPER
 	RET
@@ -8136,6 +8179,7 @@ TEXT ·avx2ScaleRows(SB), NOSPLIT, $0-104
 	MOVQ src_base+32(FP), SI
 	MOVQ srcStride+56(FP), R8
 	MOVQ factors_base+80(FP), R10
+	MOVQ rows+64(FP), R11
 	SHLQ $2, R8
 	SHLQ $2, R9
 avx2ScaleRows_row1:
@@ -8167,8 +8211,48 @@ avx2ScaleRows_done4:
 	ADDQ R8, SI
 	ADDQ R9, DI
 	ADDQ $4, R10
-	DECQ rows+64(FP)
+	DECQ R11
 	JNZ avx2ScaleRows_row1
+	VZEROUPPER
+	RET
+
+// func avx2CopyRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int)
+TEXT ·avx2CopyRows(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), DI
+	MOVQ dstStride+24(FP), R9
+	MOVQ src_base+32(FP), SI
+	MOVQ srcStride+56(FP), R8
+	MOVQ rows+64(FP), R11
+	SHLQ $2, R8
+	SHLQ $2, R9
+avx2CopyRows_row1:
+	MOVQ cols+72(FP), AX
+	XORL CX, CX
+	SUBQ $8, AX
+	JLT avx2CopyRows_tail3
+avx2CopyRows_loop2:
+	VMOVUPS (SI)(CX*4), Y1
+	VMOVUPS Y1, (DI)(CX*4)
+	ADDQ $8, CX
+	SUBQ $8, AX
+	JGE avx2CopyRows_loop2
+avx2CopyRows_tail3:
+	ADDQ $8, AX
+	JZ avx2CopyRows_done4
+	LEAQ ·tailMask<>+64(SB), R12
+	MOVQ AX, R13
+	SHLQ $2, R13
+	SUBQ R13, R12
+	VMOVUPS (R12), Y15
+	VMOVUPS 32(R12), Y14
+	VMASKMOVPS (SI)(CX*4), Y15, Y1
+	VMASKMOVPS Y1, Y15, (DI)(CX*4)
+avx2CopyRows_done4:
+	ADDQ R8, SI
+	ADDQ R9, DI
+	ADDQ $4, R10
+	DECQ R11
+	JNZ avx2CopyRows_row1
 	VZEROUPPER
 	RET
 
@@ -8179,6 +8263,7 @@ TEXT ·avx2DotRows(SB), NOSPLIT, $0-104
 	MOVQ y_base+56(FP), DI
 	MOVQ yStride+80(FP), R9
 	MOVQ dst_base+0(FP), R10
+	MOVQ rows+88(FP), R11
 	SHLQ $2, R8
 	SHLQ $2, R9
 avx2DotRows_row1:
@@ -8229,7 +8314,7 @@ avx2DotRows_done4:
 	ADDQ R8, SI
 	ADDQ R9, DI
 	ADDQ $4, R10
-	DECQ rows+88(FP)
+	DECQ R11
 	JNZ avx2DotRows_row1
 	VZEROUPPER
 	RET

@@ -52,6 +52,7 @@ func avx512Path() *Path {
 		sumSquares:      avx512SumSquares,
 
 		scaleRows:           avx512ScaleRows,
+		copyRows:            avx512CopyRows,
 		dotRows:             avx512DotRows,
 		largestTile:         avx512LargestTile,
 		softmaxTile:         avx512SoftmaxTile,
@@ -89,6 +90,7 @@ func avx2Path() *Path {
 		sumSquares:      avx2SumSquares,
 
 		scaleRows:           avx2ScaleRows,
+		copyRows:            avx2CopyRows,
 		dotRows:             avx2DotRows,
 		largestTile:         avx2LargestTile,
 		softmaxTile:         avx2SoftmaxTile,

@@ -38,6 +38,7 @@ type Path struct {
 
 	// Of rows at once; nil: row by row with the functions above.
 	scaleRows           scaleRowsFunc
+	copyRows            copyRowsFunc
 	dotRows             dotRowsFunc
 	largestTile         largestTileFunc
 	softmaxTile         softmaxTileFunc

@@ -50,6 +50,7 @@ func generate() (asm, decl string) {
 		e.reductions()
 		e.sumSquares()
 		e.scaleRows()
+		e.copyRows()
 		e.dotRows()
 		e.largestTile()
 		e.softmaxTile()
