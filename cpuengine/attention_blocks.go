@@ -42,7 +42,7 @@ func linesOfBlock(width, stride, count int) []int32 {
 			lines = append(lines, int32(bytes*(r*stride+i)))
 		}
 	}
-	for len(lines) < count {
+	for len(lines) > 0 && len(lines) < count {
 		lines = append(lines, lines[len(lines)-1])
 	}
 	return lines
