@@ -137,3 +137,21 @@ func TestLinesOfABlock(t *testing.T) {
 		t.Error("not as many lines as asked for")
 	}
 }
+
+func TestBlocksAllocateNothing(t *testing.T) {
+	h := enginetest.Heads{Windows: 1, T: 2 * blockSide, Count: 2, Dim: 32}
+	dev := newDevice(t, kernel.Paths()[0])
+	qkv, dmixed := drawHeads(rand.New(rand.NewPCG(55, 56)), h)
+	a, act := newHeads(dev, qkv, h)
+	if a.blocks == nil {
+		t.Skipf("%s goes over tiles alone", dev.path)
+	}
+	dqkv := make([]float32, len(qkv))
+	n := testing.AllocsPerRun(3, func() {
+		a.forward(h.Windows, h.T, act)
+		a.backward(h.Windows, h.T, act, dqkv, dmixed)
+	})
+	if n != 0 {
+		t.Errorf("attention over blocks allocates %v times", n)
+	}
+}
