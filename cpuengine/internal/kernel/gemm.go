@@ -11,9 +11,9 @@ const (
 	blockN      = 768
 	localBlockN = 288
 
-	// tasksPerWorker is how many pieces a product is cut into at least, when its rows allow
-	// it, so that a worker whose core is busy elsewhere does not hold up the others.
-	tasksPerWorker = 4
+	// tasksPerWorker is how many pieces a slab's part of a product is cut into at least, when its rows and
+	// panels allow it, so that a worker whose core is busy elsewhere does not hold up the others.
+	tasksPerWorker = 32
 )
 
 // Gemm multiplies matrices on the workers of a pool. It owns fixed buffers whose size does
