@@ -70,9 +70,8 @@ func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key, end in
 
 // startForward brings a block of scaled queries, transposed to q.
 func (a *attention) startForward(h headView, s *tileScratch, first int, q, largest []float32) {
-	rows := dense(s.scores, blockSide, a.headDim)
-	a.path.ScaleRows(rows, h.q.matrix(first, blockSide), a.scales)
-	a.path.Transpose(q, blockSide, rows)
+	a.path.Transpose(q, blockSide, h.q.matrix(first, blockSide))
+	a.path.Scale(q, q, a.scales[0])
 	fill(largest, float32(math.Inf(-1)))
 	a.fetchAhead(s, first+a.parts*blockSide, h.q)
 	a.fetchAhead(s, first, h.mixed)

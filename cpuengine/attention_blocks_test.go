@@ -22,7 +22,7 @@ func attend(dev *device, qkv, dmixed []float32, h enginetest.Heads, overTiles bo
 	return map[string][]float32{"mixed": act.mixed, "rowMax": act.rowMax, "rowInverse": act.rowInverse, "dqkv": dqkv}
 }
 
-// heads draws what attention reads: numbers around 0, and some far larger, so that the largest score moves.
+// drawHeads draws what attention reads: numbers around 0, and some far larger, so that the largest score moves.
 func drawHeads(r *rand.Rand, h enginetest.Heads) (qkv, dmixed []float32) {
 	qkv, dmixed = make([]float32, h.Windows*h.T*3*h.Width()), make([]float32, h.Windows*h.T*h.Width())
 	for _, x := range [][]float32{qkv, dmixed} {
@@ -43,6 +43,7 @@ var blockHeads = []enginetest.Heads{
 	{Windows: 2, T: keyTile + blockSide, Count: 3, Dim: 32},
 	{Windows: 1, T: 2*keyTile + 3*blockSide, Count: 1, Dim: 64},
 	{Windows: 1, T: 2 * keyTile, Count: 1, Dim: 128},
+	{Windows: 1, T: keyTile + 2*blockSide, Count: 2, Dim: 320},
 }
 
 func TestBlocksGiveTheBitsOfTiles(t *testing.T) {

@@ -85,7 +85,7 @@ type Ahead struct {
 	Lines []int32
 }
 
-// Lines is how many lines a call of Mul can fetch: 0 where the path fetches none.
+// Lines is how many lines a call of Mul fetches, if it is given any: 0 where the path has no function that does.
 func (b *BlockProduct) Lines() int { return b.lines }
 
 // Mul computes the product, or adds it to c. Ahead is none, or has Lines lines.
