@@ -26,8 +26,8 @@ func (a *attention) forwardPartInBlocks(worker, i int) {
 	}
 }
 
-// forwardBlocks is forwardTile on the blocks of a tile of keys that end before end. Of the scratch, q, sum and kt are
-// [head_dim,blockSide] for each block of queries, and [keyTile,head_dim].
+// forwardBlocks is forwardTile on the blocks of a tile of keys that end before end. Of the scratch, q and sum are
+// [head_dim,blockSide] for each block of queries, and kt holds the keys, not transposed.
 func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key, end int) {
 	side := blockSide * a.headDim
 	q, sum := s.q[first*a.headDim:][:side], s.sum[first*a.headDim:][:side]
@@ -45,11 +45,7 @@ func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key, end in
 		a.path.LargestOfColumns(scores, largest)
 	}
 	if key > 0 {
-		for r, x := range largest {
-			s.factors[r] -= x
-		}
-		a.path.ExpSum(s.factors, s.factors, 0)
-		a.path.ScaleColumns(sum, a.headDim, s.factors)
+		a.rescale(s, largest, total, sum)
 	}
 	clear(s.partial)
 	for at := key; at < end; at += blockSide {
@@ -57,8 +53,7 @@ func (a *attention) forwardBlocks(h headView, s *tileScratch, first, key, end in
 		a.path.ExpColumns(scores, largest, s.partial)
 		a.blocks.mix.Mul(sum, s.v[(at-key)*a.headDim:], scores.Data, at > 0, s.fetches.pop())
 	}
-	a.path.SumColumns(s.partial, s.sums)
-	s.addSums(largest, total, key)
+	a.addSums(s, largest, total, key)
 	if end == first+blockSide {
 		for r, x := range total {
 			total[r] = 1 / x
@@ -77,16 +72,29 @@ func (a *attention) startForward(h headView, s *tileScratch, first int, q, large
 	a.fetchAhead(s, first, h.mixed)
 }
 
+// rescale multiplies what is summed already by e^(old - new), of the largest scores; the old ones are in factors.
+func (a *attention) rescale(s *tileScratch, largest, total, sum []float32) {
+	a.path.Scale(s.sums, largest, -1)
+	a.path.Add(s.factors, s.factors, s.sums)
+	a.path.ExpSum(s.factors, s.factors, 0)
+	a.path.ScaleColumns(sum, a.headDim, s.factors)
+	a.path.ScaleColumns(total, 1, s.factors)
+}
+
 // addSums adds the sums of a tile of keys to those of the tiles before, and makes the largest score of
 // a query NaN where its sum is.
-func (s *tileScratch) addSums(largest, total []float32, key int) {
-	for r, x := range s.sums {
-		if x != x {
-			largest[r] = x
+func (a *attention) addSums(s *tileScratch, largest, total []float32, key int) {
+	a.path.SumColumns(s.partial, s.sums)
+	if x := a.path.Max(s.sums); x != x {
+		for r, sum := range s.sums {
+			if sum != sum {
+				largest[r] = sum
+			}
 		}
-		if key > 0 {
-			x += float32(total[r] * s.factors[r])
-		}
-		total[r] = x
+	}
+	if key == 0 {
+		copy(total, s.sums)
+	} else {
+		a.path.Add(total, total, s.sums)
 	}
 }

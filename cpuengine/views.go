@@ -9,9 +9,6 @@ type columns struct {
 	width  int       // columns
 }
 
-// row returns row i.
-func (c columns) row(i int) []float32 { return c.data[i*c.stride:][:c.width:c.width] }
-
 // matrix returns n rows from row first on.
 func (c columns) matrix(first, n int) kernel.Matrix {
 	return kernel.View(c.data[first*c.stride:], n, c.width, c.stride)
