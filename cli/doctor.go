@@ -136,7 +136,8 @@ func (e examined) text() string {
 		case s.Error != "":
 			row("server", "%s: %s", cmp.Or(s.URL, "none"), s.Error)
 		case len(s.Runs) == 0:
-			row("server", "%s answers; no run is coordinated there", s.URL)
+			// A worker's credentials let see none.
+			row("server", "%s answers; these credentials show no run there", s.URL)
 		default:
 			row("server", "%s answers; runs: %s", s.URL, strings.Join(s.Runs, ", "))
 		}

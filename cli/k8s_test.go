@@ -12,7 +12,7 @@ import (
 
 // fakeKubectl stands for kubectl: it writes down its arguments, one call a line, and what it is told to
 // apply or create, and answers with files. Of several answers to one question each is given once, the last one ever
-// after; one that begins with "unreachable" is a failure.
+// after; one that begins with "unreachable" is a failure, and so is one with a line "broken", after what is before it.
 const fakeKubectl = `#!/bin/sh
 cd "$(dirname "$0")" || exit 9
 echo "$*" >> calls
@@ -28,6 +28,7 @@ n=$((n + 1))
 if [ -e "$key-$n" ]; then echo $n > "count-$key"; else n=$((n - 1)); fi
 [ -e "$key-fails" ] && { cat "$key-fails" >&2; exit 1; }
 [ -e "$key-$n" ] && grep -q ^unreachable "$key-$n" && { cat "$key-$n" >&2; exit 1; }
+[ -e "$key-$n" ] && grep -q ^broken "$key-$n" && { sed '/^broken/,$d' "$key-$n"; echo "unexpected EOF" >&2; exit 1; }
 [ -e "$key-$n" ] && cat "$key-$n"
 exit 0
 `
@@ -339,22 +340,41 @@ func TestResumeAFailedRun(t *testing.T) {
 	}
 }
 
-// Logs follow one coordinator after the other until the run ends.
+// Logs follow one coordinator after the other until the run ends, over streams that break: everything is printed, and once.
 func TestLogsFollowCoordinators(t *testing.T) {
 	c := newCluster(t)
 	second := strings.ReplaceAll(completeState, "run7-coordinator-a", "run7-coordinator-b")
-	c.answers(states, itemsOf(jobWith(`{}`, ``), deployment), runningState, runningState, itemsOf(jobWith(`{}`, ``), deployment), second)
-	c.answers("logs", "first\n", "second\n")
+	c.answers(states, itemsOf(jobWith(`{}`, ``), deployment), runningState, runningState, runningState, second)
+	const one, two, three, four = "2026-01-01T00:00:01.5Z one 1\n", "2026-01-01T00:00:01.5Z two\n", "2026-01-01T00:00:01.75Z three\n", "2026-01-01T00:00:03Z four\n"
+	c.answers("logs", one+"broken\n", one+two, two+three, three+four, "2026-01-01T00:01:00Z second\n")
 	r := c.k8s(0, "logs", "-f", "run7", "--every", "1ms")
-	if r.stdout != "first\nsecond\n" {
+	if r.stdout != "one 1\ntwo\nthree\nfour\nsecond\n" {
 		t.Errorf("it printed %q", r.stdout)
 	}
-	if got := c.calls("logs"); len(got) != 2 || !strings.Contains(got[1], "run7-coordinator-b --container=coordinator --follow=true") {
-		t.Errorf("it asked %q", got)
+	got := c.calls("logs")
+	const first, next = "run7-coordinator-a --container=coordinator --follow=true --timestamps", "run7-coordinator-b --container=coordinator --follow=true --timestamps"
+	want := []string{first, first + " --since-time=2026-01-01T00:00:01.5Z", first + " --since-time=2026-01-01T00:00:01.5Z", first + " --since-time=2026-01-01T00:00:01.75Z", next, next + " --since-time=2026-01-01T00:01:00Z"}
+	for i := range want {
+		want[i] = "logs " + want[i]
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("it asked %q, want %q", got, want)
 	}
 	c.k8s(0, "logs", "run7", "--workers")
-	if got := c.calls("logs")[2]; !strings.Contains(got, "component=worker") || !strings.Contains(got, "--max-log-requests=3") {
+	if got := c.calls("logs")[len(want)]; !strings.Contains(got, "component=worker") || !strings.Contains(got, "--max-log-requests=3") {
 		t.Errorf("it asked %s", got)
+	}
+}
+
+// A log that cannot be had at all is a failure, with what kubectl says.
+func TestLogsThatCannotBeHad(t *testing.T) {
+	c := newCluster(t)
+	c.answers(states, runningState)
+	c.answers("logs", "unreachable: forbidden\n")
+	for _, args := range [][]string{{"logs", "run7"}, {"logs", "-f", "run7"}} {
+		if r := c.k8s(1, args...); !strings.Contains(r.stderr, "forbidden") {
+			t.Errorf("%q: it says %s", args, r.stderr)
+		}
 	}
 }
 

@@ -116,7 +116,8 @@ func k8sLogsCommand(o outside) *cobra.Command {
 		Use:   "logs RUN",
 		Short: "The log of a run in a cluster",
 		Long: `The log of a run in a cluster: what its newest coordinator prints, or its workers. With -f
-the coordinators that come after it follow, until the run has ended or is stopped.`,
+the coordinators that come after it follow, until the run has ended or is stopped, and a stream
+that breaks is taken up where it ended; one of --workers is not.`,
 		Example: "  andrea k8s logs -f run7 | jq -c 'select(.step) | [.step, .loss]'\n  andrea k8s logs run7 --workers",
 		Args:    oneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -155,8 +156,10 @@ func (f k8sFlags) coordinatorLogs(ctx context.Context, o outside, run string, fo
 			return err
 		}
 		printed = s.Coordinator
-		err = f.kubectl().Stream(ctx, o.stdout, "logs", printed, "--container="+k8s.Coordinator, fmt.Sprintf("--follow=%t", follow))
-		if err != nil || !follow {
+		if !follow {
+			return f.kubectl().Stream(ctx, o.stdout, "logs", printed, "--container="+k8s.Coordinator)
+		}
+		if err := f.followLog(ctx, o.stdout, run, printed); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"os"
+	"runtime"
 
 	"andrea/launch"
 	"andrea/vfs"
@@ -14,6 +15,7 @@ import (
 // Main runs this process's command line, after the given arguments, and returns the
 // exit code. The daemons of a cluster give their command as an argument.
 func Main(arguments ...string) int {
+	runtime.MemProfileRate = 0 // nobody can have the profile, and every message's memory would be sampled for it
 	engine, err := launch.CPU("", 0)
 	self, selfErr := os.Executable()
 	if selfErr != nil {

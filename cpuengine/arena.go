@@ -20,7 +20,7 @@ func newArena(n int) *arena { return &arena{block: kernel.Floats(n)} }
 // the arena only counts.
 func (a *arena) floats(n int) []float32 {
 	from := a.used
-	a.used += (n + lineFloats - 1) / lineFloats * lineFloats
+	a.used += wholeLines(n)
 	if a.block == nil {
 		return nil
 	}

@@ -1,6 +1,9 @@
 package cpuengine
 
-import "andrea/model"
+import (
+	"andrea/cpuengine/internal/kernel"
+	"andrea/model"
+)
 
 // differentiate returns the loss of a checked batch and adds the gradient of its
 // sum to g.
@@ -38,8 +41,8 @@ func (e *Engine) differentiate(g *gradient, b model.Batch) model.Loss {
 func (e *Engine) mlpBackward(rows int, w, dw *layerWeights, act *layerActivations, add bool) {
 	d, mem, parts := e.config.DModel, e.mem, &e.watch.parts
 	dx, dh := dense(mem.dx, rows, d), dense(mem.wide, rows, 4*d)
-	e.gemm.MulThen(dh, dx, dense(w.fc2, d, 4*d), false, e.act.backward(mem.wide, mem.active, act.hidden, 4*d))
-	e.gemm.Mul(dense(dw.fc2, d, 4*d), dx.T(), dense(mem.active, rows, 4*d), add)
+	e.gemm.Run(kernel.Product{C: dh, A: dx, B: dense(w.fc2, d, 4*d), Then: e.act.backward(mem.wide, act.hidden, 4*d)})
+	e.gemm.Run(kernel.Product{C: dense(dw.fc2, d, 4*d), A: dx.T(), B: dense(act.hidden, rows, 4*d), OfB: e.act.of, Add: add})
 	e.gemm.Mul(dense(dw.fc1, 4*d, d), dh.T(), dense(act.normed2, rows, d), add)
 	e.gemm.Mul(dense(mem.dnormed, rows, d), dh, dense(w.fc1, 4*d, d), false)
 	e.watch.mark(&parts.MatMul)

@@ -1,6 +1,7 @@
 package cpuengine
 
 import (
+	"andrea/cpuengine/internal/kernel"
 	"andrea/model"
 	"andrea/numeric"
 )
@@ -8,7 +9,7 @@ import (
 // headRows is how many rows of logits exist at a time, lossBlock how many of them
 // one task takes.
 const (
-	headRows  = 256
+	headRows  = 512
 	lossBlock = 4
 )
 
@@ -21,8 +22,8 @@ type crossEntropy struct {
 
 	// The call in progress: rows [first, first+n) of the batch.
 	batch    model.Batch
-	first, n int
-	logits   []float32
+	first    int
+	logits   kernel.Matrix // of rows from first on
 	gradient bool
 }
 
@@ -32,19 +33,19 @@ func newCrossEntropy(dev *device, vocab int, loss []float64) *crossEntropy {
 	return c
 }
 
-// run computes the losses of n rows of a batch from their logits [n,V] and
-// overwrites these, with gradient by the gradient of the loss sum.
-func (c *crossEntropy) run(b model.Batch, first, n int, logits []float32, gradient bool) {
-	c.batch, c.first, c.n, c.logits, c.gradient = b, first, n, logits, gradient
-	c.pool.Each(blocks(n, lossBlock), c.task)
+// run computes the losses of rows of a batch, from the given first one on, from their logits [n,V]
+// and overwrites these, with gradient by the gradient of the loss sum.
+func (c *crossEntropy) run(b model.Batch, first int, logits kernel.Matrix, gradient bool) {
+	c.batch, c.first, c.logits, c.gradient = b, first, logits, gradient
+	c.pool.Each(blocks(logits.Rows, lossBlock), c.task)
 }
 
 func (c *crossEntropy) runBlock(_, i int) {
-	lo, hi := block(i, lossBlock, c.n)
+	lo, hi := block(i, lossBlock, c.logits.Rows)
 	for r := lo; r < hi; r++ {
 		window, t := (c.first+r)/c.batch.T, (c.first+r)%c.batch.T
 		target := c.batch.Tokens[window*(c.batch.T+1)+t+1]
-		c.loss[c.first+r] = c.row(c.logits[r*c.vocab:(r+1)*c.vocab], target)
+		c.loss[c.first+r] = c.row(c.logits.Data[r*c.logits.Stride:][:c.vocab], target)
 	}
 }
 

@@ -152,9 +152,10 @@ func (d *decoder) rowMLP(w *layerWeights, act *layerActivations) {
 	d.watch.mark(&parts.Pointwise)
 	d.mulRow(act.hidden, act.normed2, w.fc1, 4*width, width, false)
 	d.watch.mark(&parts.MatMul)
-	d.Engine.act.forward(mem.active, act.hidden, 4*width)(0, 0, 1, 4*width)
+	hidden := act.hidden[:4*width]
+	d.Engine.act.of(d.path, hidden, hidden) // nobody needs the argument
 	d.watch.mark(&parts.Pointwise)
-	d.mulRow(mem.x, mem.active, w.fc2, width, 4*width, true)
+	d.mulRow(mem.x, hidden, w.fc2, width, 4*width, true)
 	d.watch.mark(&parts.MatMul)
 }
 

@@ -1,6 +1,9 @@
 package cpuengine
 
-import "andrea/model"
+import (
+	"andrea/cpuengine/internal/kernel"
+	"andrea/model"
+)
 
 // evaluate returns the loss of a checked batch. All layers share the activations of
 // the first.
@@ -61,8 +64,9 @@ func (e *Engine) mlpForward(rows int, w *layerWeights, act *layerActivations) {
 	d, parts := e.config.DModel, &e.watch.parts
 	e.norm.forward(rows, act.normed2, act.inverse2, e.mem.x)
 	e.watch.mark(&parts.Pointwise)
-	e.gemm.MulThen(dense(act.hidden, rows, 4*d), dense(act.normed2, rows, d), dense(w.fc1, 4*d, d).T(), false, e.act.forward(e.mem.active, act.hidden, 4*d))
-	e.gemm.Mul(dense(e.mem.x, rows, d), dense(e.mem.active, rows, 4*d), dense(w.fc2, d, 4*d).T(), true)
+	hidden := dense(act.hidden, rows, 4*d)
+	e.gemm.Mul(hidden, dense(act.normed2, rows, d), dense(w.fc1, 4*d, d).T(), false)
+	e.gemm.Run(kernel.Product{C: dense(e.mem.x, rows, d), A: hidden, OfA: e.act.of, B: dense(w.fc2, d, 4*d).T(), Add: true})
 	e.watch.mark(&parts.MatMul)
 }
 
@@ -83,10 +87,10 @@ func (e *Engine) head(b model.Batch, g *gradient, add bool) model.Loss {
 	weight := dense(e.params.head, v, d)
 	for lo := 0; lo < rows; lo += headRows {
 		n := min(headRows, rows-lo)
-		logits, x := dense(e.mem.logits, n, v), dense(e.mem.final[lo*d:], n, d)
+		logits, x := lined(e.mem.logits, n, v), dense(e.mem.final[lo*d:], n, d)
 		e.gemm.Mul(logits, x, weight.T(), false)
 		e.watch.mark(&parts.MatMul)
-		e.entropy.run(b, lo, n, e.mem.logits, g != nil)
+		e.entropy.run(b, lo, logits, g != nil)
 		e.watch.mark(&parts.CrossEntropy)
 		if g != nil {
 			e.gemm.Mul(dense(g.head, v, d), logits.T(), x, add || lo > 0)

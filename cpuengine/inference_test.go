@@ -122,7 +122,7 @@ func TestMemoryOfInferenceOf480M(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rest := n - 4*c.Parameters(); rest < 0 || rest > 125e6 {
+	if rest := n - 4*c.Parameters(); rest < 0 || rest > 130e6 {
 		t.Errorf("%d bytes beside the weights", rest)
 	}
 }

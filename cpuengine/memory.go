@@ -26,8 +26,7 @@ type memory struct {
 	embedInverse []float32 // [R]; nil when it is off
 	final        []float32 // [R,d] output of final_norm; x when it is off
 	finalInverse []float32 // [R]; nil when it is off
-	active       []float32 // [R,4d] act(hidden)
-	logits       []float32 // [headRows,V] one block of rows
+	logits       []float32 // [headRows,V] one block of rows, each in whole cache lines
 
 	tiles []tileScratch // one per worker
 
@@ -45,8 +44,7 @@ func place(a *arena, c model.Config, o Options) *memory {
 	mem := &memory{
 		params: a.floats(model.NewLayout(c).Size),
 		x:      a.floats(rows * d),
-		active: a.floats(rows * 4 * d),
-		logits: a.floats(min(rows, headRows) * c.Vocab),
+		logits: a.floats(min(rows, headRows) * wholeLines(c.Vocab)),
 	}
 	if o.trains() {
 		layers = c.NLayer

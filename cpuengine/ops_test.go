@@ -28,11 +28,11 @@ func operations(dev *device) enginetest.Ops {
 			n.backward(len(x)/d, dx, dy, y, inverse, true)
 		},
 		Activate: func(y, x []float32, kind model.Activation) {
-			newActivation(dev, kind).forward(y, x, len(x))(0, 0, 1, len(x))
+			newActivation(dev, kind).of(dev.path, y, x)
 		},
 		ActivateBackward: func(dx, dy, x []float32, kind model.Activation) {
 			copy(dx, dy)
-			newActivation(dev, kind).backward(dx, make([]float32, len(x)), x, len(x))(0, 0, 1, len(x))
+			newActivation(dev, kind).backward(dx, x, len(x))(0, 0, 1, len(x))
 		},
 		MulNT: func(c, a, b []float32, m, n, k int, add bool) {
 			dev.gemm.Mul(dense(c, m, n), dense(a, m, k), dense(b, n, k).T(), add)
@@ -46,7 +46,7 @@ func operations(dev *device) enginetest.Ops {
 		CrossEntropy: func(dlogits, logits []float32, targets []uint32, v int) float64 {
 			work := append([]float32(nil), logits...)
 			c := newCrossEntropy(dev, v, make([]float64, len(targets)))
-			c.run(inputs(targets, len(targets), 1), 0, len(targets), work, dlogits != nil)
+			c.run(inputs(targets, len(targets), 1), 0, dense(work, len(targets), v), dlogits != nil)
 			copy(dlogits, work)
 			return c.sum(len(targets))
 		},

@@ -129,10 +129,12 @@ func (o *optimizer) updateSpan(worker, i int) {
 	if s.decay {
 		adam.Decay = o.decay
 	}
-	w, m, v := o.params[s.lo:s.hi], o.m[s.lo:s.hi], o.v[s.lo:s.hi]
-	o.path.AdamW(w, m, v, o.src[s.lo:s.hi], adam)
+	w, m, v, g := o.params[s.lo:s.hi], o.m[s.lo:s.hi], o.v[s.lo:s.hi], o.src[s.lo:s.hi]
 	sum := &o.digests[worker].sum
-	*sum = sum.Add(o.stateDigestOf(s.lo, w, m, v))
+	sums, done := o.path.AdamWMix(w, m, v, g, adam, digestIndex(model.Weight, s.lo))
+	w, m, v, g = w[done:], m[done:], v[done:], g[done:]
+	o.path.AdamW(w, m, v, g, adam)
+	*sum = sum.Add(sums).Add(o.stateDigestOf(s.lo+done, w, m, v))
 }
 
 // Fold adds slot src to slot dst; they may be the same.

@@ -24,6 +24,15 @@ func dense(data []float32, n, width int) kernel.Matrix {
 	return kernel.View(data, n, width, width)
 }
 
+// lined returns the n x width matrix in data whose rows each begin at a cache line. A row that begins
+// within one costs every load and store of a vector a second line.
+func lined(data []float32, n, width int) kernel.Matrix {
+	return kernel.View(data, n, width, wholeLines(width))
+}
+
+// wholeLines rounds n elements up to whole cache lines.
+func wholeLines(n int) int { return blocks(n, lineFloats) * lineFloats }
+
 // blocks is how many blocks of the given size n elements need.
 func blocks(n, size int) int { return (n + size - 1) / size }
 

@@ -108,40 +108,34 @@ type Linear struct {
 	Rows, In, Out int
 	W, DW         []float32 // [Out,In]
 	X, DX         []float32 // [Rows,In]
-	Y             []float32 // [Rows,Out], in the backward products its own gradient
+	Y             []float32 // [Rows,Out], rows in whole cache lines like logits; in the backward products its own gradient
 }
 
 // NewLinear returns a layer of zeros in one block of memory like the engine's, which the system is asked
 // to back with huge pages: with small ones the same products take up to a twentieth longer.
 func NewLinear(rows, in, out int) *Linear {
-	const line = 16 // floats
-	total := 0
-	for _, n := range []int{out * in, out * in, rows * in, rows * in, rows * out} {
-		total += blocks(n, line) * line
+	y, total := rows*wholeLines(out), 0
+	for _, n := range []int{out * in, out * in, rows * in, rows * in, y} {
+		total += wholeLines(n)
 	}
-	memory := kernel.Floats(total)
-	next := func(n int) []float32 {
-		part := memory[:n:n]
-		memory = memory[blocks(n, line)*line:]
-		return part
-	}
+	memory := newArena(total)
 	return &Linear{
 		Rows: rows, In: in, Out: out,
-		W: next(out * in), DW: next(out * in), X: next(rows * in), DX: next(rows * in), Y: next(rows * out),
+		W: memory.floats(out * in), DW: memory.floats(out * in), X: memory.floats(rows * in), DX: memory.floats(rows * in), Y: memory.floats(y),
 	}
 }
 
 // Forward sets l.Y = X·Wᵀ.
 func (w *Workbench) Forward(l *Linear) {
-	w.gemm.Mul(dense(l.Y, l.Rows, l.Out), dense(l.X, l.Rows, l.In), dense(l.W, l.Out, l.In).T(), false)
+	w.gemm.Mul(lined(l.Y, l.Rows, l.Out), dense(l.X, l.Rows, l.In), dense(l.W, l.Out, l.In).T(), false)
 }
 
 // InputGradient sets l.DX = Y·W.
 func (w *Workbench) InputGradient(l *Linear) {
-	w.gemm.Mul(dense(l.DX, l.Rows, l.In), dense(l.Y, l.Rows, l.Out), dense(l.W, l.Out, l.In), false)
+	w.gemm.Mul(dense(l.DX, l.Rows, l.In), lined(l.Y, l.Rows, l.Out), dense(l.W, l.Out, l.In), false)
 }
 
 // WeightGradient adds Yᵀ·X to l.DW.
 func (w *Workbench) WeightGradient(l *Linear) {
-	w.gemm.Mul(dense(l.DW, l.Out, l.In), dense(l.Y, l.Rows, l.Out).T(), dense(l.X, l.Rows, l.In), true)
+	w.gemm.Mul(dense(l.DW, l.Out, l.In), lined(l.Y, l.Rows, l.Out).T(), dense(l.X, l.Rows, l.In), true)
 }

@@ -36,7 +36,7 @@ func TestWorkbenchComputes(t *testing.T) {
 		w.InputGradient(l)
 		w.WeightGradient(l)
 		w.WeightGradient(l)
-		if !slices.Equal(l.Y, []float32{11, 17, 23}) || !slices.Equal(l.DX, []float32{279, 330}) || !slices.Equal(l.DW, []float32{22, 44, 34, 68, 46, 92}) {
+		if !slices.Equal(l.Y[:3], []float32{11, 17, 23}) || !slices.Equal(l.DX, []float32{279, 330}) || !slices.Equal(l.DW, []float32{22, 44, 34, 68, 46, 92}) {
 			t.Errorf("%s: %v %v %v", path, l.Y, l.DX, l.DW)
 		}
 	}

@@ -1,4 +1,4 @@
-// The digest of package model: the sum modulo 2^64 of a bijective mix of (kind, element, bits) under two keys.
+// The digest of package model: two sums modulo 2^64 of a mix of (kind, element, bits).
 #pragma once
 #include "tile.h"
 
@@ -6,14 +6,11 @@ struct Digest { uint64_t sum[2]; };
 
 // Adds element `at` of the flat vector.
 DEV_FN void digest_add(Digest &d, int kind, uint32_t at, float x) {
-  const uint64_t key0 = 0x243f6a8885a308d3ull, key1 = 0x13198a2e03707344ull;
-  const uint64_t mul0 = 0x9fb21c651e98df25ull, mul1 = 0xd6e8feb86659fd93ull;
-  const uint64_t e = (uint64_t)kind << 62 | (uint64_t)at << 32 | dev_bits(x);
-  uint64_t a = (e ^ key0) * mul0, b = (e ^ key1) * mul1;
-  a = (a ^ a >> 32) * mul1;
-  b = (b ^ b >> 32) * mul0;
-  d.sum[0] += a ^ a >> 29;
-  d.sum[1] += b ^ b >> 29;
+  const uint64_t key = 0x243f6a8885a308d3ull, mul0 = 0x9fb21c651e98df25ull, mul1 = 0xd6e8feb86659fd93ull;
+  uint64_t h = (((uint64_t)kind << 62 | (uint64_t)at << 32 | dev_bits(x)) + key) * mul0;
+  h = (h ^ h >> 32) * mul1;
+  d.sum[0] += h ^ h >> 32;
+  d.sum[1] += (h >> 32) * (uint32_t)h;
 }
 
 // Adds the digests of a block's threads to out. scratch has two elements a warp.

@@ -9,8 +9,9 @@ import (
 	"andrea/numeric"
 )
 
-// Digest identifies the bits of a set of float32 elements: the sum modulo 2^64 of a
-// bijective mix of (kind, element index, bits), under two keys. The order of
+// Digest identifies the bits of a set of float32 elements by two sums modulo 2^64: of a bijective
+// mix of (kind, element index, bits), so that one element alone cannot change unseen, and of the product of
+// the mix's halves, which takes what the first sum lets pass. The order of
 // summation does not matter, so digests of disjoint ranges add up. It finds
 // corruption, not malice.
 type Digest [2]uint64
@@ -26,7 +27,7 @@ const (
 	Gradient                 // a gradient
 )
 
-// Keys and odd multipliers of the two mixes.
+// Keys of the two sums of token ids, the first also that of elements, and odd multipliers of the mix.
 const (
 	digestKey0 = 0x243f6a8885a308d3
 	digestKey1 = 0x13198a2e03707344
@@ -37,16 +38,13 @@ const (
 // DigestOf returns the digest of x, whose first element has the index start in the
 // flat vector; start+len(x) <= MaxParameters.
 func DigestOf(kind Kind, start int, x []float32) Digest {
-	index := uint64(kind)<<62 | uint64(start)<<32
+	index := uint64(kind)<<62 + uint64(start)<<32 + digestKey0
 	var s0, s1 uint64
 	for _, f := range x {
-		e := index | uint64(math.Float32bits(f))
-		a := (e ^ digestKey0) * digestMul0
-		b := (e ^ digestKey1) * digestMul1
-		a = (a ^ a>>32) * digestMul1
-		b = (b ^ b>>32) * digestMul0
-		s0 += a ^ a>>29
-		s1 += b ^ b>>29
+		h := (index + uint64(math.Float32bits(f))) * digestMul0
+		h = (h ^ h>>32) * digestMul1
+		s0 += h ^ h>>32
+		s1 += h >> 32 * (h & math.MaxUint32)
 		index += 1 << 32
 	}
 	return Digest{s0, s1}

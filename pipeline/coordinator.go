@@ -227,9 +227,9 @@ func (c *Coordinator) Handle(event CoordinatorEvent) []CoordinatorEffect {
 	case CheckpointWritten:
 		return c.checkpointWritten(e)
 	case DiskFailed:
-		return c.end(fmt.Errorf("writing the journal: %w", e.Err))
+		return c.interrupt("its disk failed", fmt.Errorf("writing the journal: %w", e.Err))
 	case Superseded:
-		return c.superseded(e.Err)
+		return c.interrupt("a later coordinator has taken the run over", e.Err)
 	case WorkerLost:
 		return c.processEnded(e)
 	case NobodyComes:

@@ -3,7 +3,7 @@ package pipeline
 import "andrea/model"
 
 // Protocol is the number of the wire protocol; a worker with another is refused.
-const Protocol = 2
+const Protocol = 3
 
 // WorkerID names a worker, the same in all its lives.
 type WorkerID string

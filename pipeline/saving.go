@@ -105,7 +105,7 @@ func (c *Coordinator) checkpointWritten(e CheckpointWritten) []CoordinatorEffect
 func (c *Coordinator) checkpointFailed(e CheckpointWritten) []CoordinatorEffect {
 	what := fmt.Sprintf("writing the checkpoint of step %d", e.Step)
 	if !e.CopyLost {
-		return c.end(fmt.Errorf("%s: %w", what, e.Err))
+		return c.interrupt("its disk failed", fmt.Errorf("%s: %w", what, e.Err))
 	}
 	c.saved = c.written
 	if m := c.members.find(e.Worker); m != nil {
@@ -159,10 +159,10 @@ func (c *Coordinator) end(err error) []CoordinatorEffect {
 	return append(append(c.members.tellAll(last), c.outside.tellAll(last)...), End{o})
 }
 
-// superseded ends this coordinator and not the run: its members belong to the later one.
-func (c *Coordinator) superseded(err error) []CoordinatorEffect {
+// interrupt ends this coordinator and not the run: its members keep their state, for a later one to go on from.
+func (c *Coordinator) interrupt(why string, err error) []CoordinatorEffect {
 	o := c.close(err)
-	return append(c.members.tellAll(Rejoin{"a later coordinator has taken the run over"}), End{o})
+	return append(c.members.tellAll(Rejoin{why}), End{o})
 }
 
 // close ends the coordinator.

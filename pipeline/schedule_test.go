@@ -72,10 +72,10 @@ func TestScheduleGolden(t *testing.T) {
 		rates = append(rates, h.LR)
 		corrections = append(corrections, h.Correction1, h.Correction2)
 	}
-	if got, want := model.DigestOf(model.Weight, 0, rates).String(), "58e711e63f987ab66fd2d09fe5f71f75"; got != want {
+	if got, want := model.DigestOf(model.Weight, 0, rates).String(), "4aed32ed7536d15c2652e273a8c97498"; got != want {
 		t.Errorf("rates have digest %s, want %s: %v", got, want, rates)
 	}
-	if got, want := model.DigestOf(model.Weight, 0, corrections).String(), "824766c87583657e2dd9b85f78a45cc5"; got != want {
+	if got, want := model.DigestOf(model.Weight, 0, corrections).String(), "67c2f42bbf91e9308367497a72eb4390"; got != want {
 		t.Errorf("corrections have digest %s, want %s: %v", got, want, corrections)
 	}
 }

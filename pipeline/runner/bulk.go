@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"andrea/model"
+	"andrea/pipeline"
 	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
 )
@@ -54,12 +55,17 @@ func (p *puller) pull(ctx context.Context, subject string, request []byte, decod
 		if err != nil {
 			return err
 		}
-		payload, err := wire.DecodeReply(reply)
-		if err != nil {
-			return err
-		}
-		return decode(payload)
+		return decodeReply(reply, decode)
 	})
+}
+
+// decodeReply decodes the payload of a frame.
+func decodeReply(reply []byte, decode func(payload []byte) error) error {
+	payload, err := wire.DecodeReply(reply)
+	if err != nil {
+		return err
+	}
+	return decode(payload)
 }
 
 // pullChunk asks for a chunk and puts it into its place, without a copy of it between where the
@@ -67,8 +73,9 @@ func (p *puller) pull(ctx context.Context, subject string, request []byte, decod
 func (p *puller) pullChunk(ctx context.Context, subject string, c chunk) error {
 	body := wire.Memory(c.dst)
 	filler, can := p.bus.(transport.Filler)
+	decode := func(payload []byte) error { return wire.Floats(c.dst, payload) }
 	if !can || body == nil {
-		return p.pull(ctx, subject, c.request, func(payload []byte) error { return wire.Floats(c.dst, payload) })
+		return p.pull(ctx, subject, c.request, decode)
 	}
 	header := make([]byte, wire.HeaderBytes)
 	return p.repeat(ctx, subject, c.request, func(ctx context.Context) error {
@@ -79,11 +86,7 @@ func (p *puller) pullChunk(ctx context.Context, subject string, c chunk) error {
 		case reply == nil:
 			return wire.CheckReply(header, body)
 		}
-		payload, err := wire.DecodeReply(reply)
-		if err != nil {
-			return err
-		}
-		return wire.Floats(c.dst, payload)
+		return decodeReply(reply, decode)
 	})
 }
 
@@ -265,21 +268,32 @@ func stateFrame(room, request []byte, buckets int, source stateSource) (frame []
 type gradSource func(r wire.GradRequest, use func(bucket []float32) error) error
 
 // gradRequests is how many requests for a gradient are answered at once: all that 64 workers make for two buckets
-// each. Further ones lie in the subscription until one is answered.
+// each, and again as many times as a slow link makes them ask. Further ones lie in the subscription until one is answered.
 const gradRequests = 4096
 
-// serveGrad answers requests for a gradient from source, each on its own: source may wait.
+// serveGrad answers requests for a gradient from source, each on its own: source may wait. No worker can make others
+// wait by asking for more than it may.
 func serveGrad(bus transport.Bus, subject string, buckets int, source gradSource) (transport.Subscription, error) {
 	room := make(chan struct{}, gradRequests)
+	askers := askers{waiting: map[pipeline.WorkerID]int{}}
 	return bus.Subscribe(subject, func(m transport.Message) {
 		r, err := gradRequest(m.Data, buckets)
 		if err != nil {
 			respond(m, nil, err)
 			return
 		}
+		asker, named := wire.Sender(m.Subject) // a worker's own gradient is asked for by the coordinator, whom no subject names
+		if named && !askers.enter(asker) {
+			return // as if it was lost: who means it asks again
+		}
 		room <- struct{}{}
 		go func() {
-			defer func() { <-room }()
+			defer func() {
+				<-room
+				if named {
+					askers.leave(asker)
+				}
+			}()
 			err := source(r, func(bucket []float32) error { return respondChunk(m, bucket, r.Bucket, r.Offset) })
 			if err != nil {
 				respond(m, nil, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -52,6 +53,8 @@ const exchangeBuckets = 13
 // beside requests for them that NATS alone carries, in turns. Both ends are in this process, so the
 // processor time is that of both.
 func BenchmarkExchange(b *testing.B) {
+	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
+	runtime.MemProfileRate = 0 // as in the program
 	held, arrived := make([]float32, exchangeBuckets*model.BucketSize), make([]float32, exchangeBuckets*model.BucketSize)
 	for i := range held {
 		held[i] = float32(i) // pages that are really there

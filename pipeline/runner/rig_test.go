@@ -398,6 +398,9 @@ func (r *rig) start(t *testing.T, id string, s side, change func(*runner.WorkerO
 	return h
 }
 
+// nobodyNext is what sendOff tells a worker that looks for a next coordinator.
+const nobodyNext = "the run is over"
+
 // sendOff waits until all workers have left a run that has ended. Who was no member at its end
 // looks for its next coordinator, and is told that there is none.
 func (r *rig) sendOff(t *testing.T, o pipeline.Outcome) (left error) {
@@ -408,7 +411,7 @@ func (r *rig) sendOff(t *testing.T, o pipeline.Outcome) (left error) {
 			return
 		}
 		hello := c.Message.(pipeline.Hello)
-		c.Generation, c.Message = max(r.generation, hello.Generation), pipeline.Finish{Complete: o.Complete, Reason: "the run is over"}
+		c.Generation, c.Message = max(r.generation, hello.Generation), pipeline.Finish{Complete: o.Complete, Reason: nobodyNext}
 		if data, err := wire.EncodeControl(c); err == nil {
 			_ = r.coordinator.control.Publish(wire.ToWorker(r.plan.Spec.Name, c.Worker), data)
 		}

@@ -7,6 +7,7 @@ import (
 	"andrea/checkpoints/dirstore"
 	"andrea/dataset/arrowfile"
 	"andrea/model"
+	"andrea/pipeline"
 	"andrea/pipeline/transport"
 	"andrea/pipeline/wire"
 )
@@ -136,4 +137,34 @@ func (s *storedState) letGo() {
 		_ = s.reader.Close() // it was only read
 	}
 	s.reader = nil
+}
+
+// askerRequests is how many requests of one worker for a gradient are answered at once. It pulls two buckets side by side,
+// may have given up as many, and asks again over a slow link.
+const askerRequests = 4 * 2 * pullWindow
+
+// askers counts the requests that wait, by who has asked.
+type askers struct {
+	mu      sync.Mutex
+	waiting map[pipeline.WorkerID]int // none is 0
+}
+
+// enter reports that a worker may have one more, and counts it.
+func (a *askers) enter(worker pipeline.WorkerID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[worker] >= askerRequests {
+		return false
+	}
+	a.waiting[worker]++
+	return true
+}
+
+// leave takes one back.
+func (a *askers) leave(worker pipeline.WorkerID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[worker]--; a.waiting[worker] == 0 {
+		delete(a.waiting, worker)
+	}
 }

@@ -97,6 +97,49 @@ func TestACoordinatorIsKilledAndStartedAgainOnAServer(t *testing.T) {
 	r.mustComplete(t, after, r.play(t, after, nil, func() {}), want)
 }
 
+// A coordinator whose disk is full ends, and the one after it goes on from the state that its workers hold, not from the
+// checkpoint: whether a record could not be written or an intent.
+func TestAFullDiskCostsNoState(t *testing.T) {
+	for operation := range 4 {
+		t.Run(fmt.Sprintf("operation %d after step 4", operation), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { fullDisk(t, newQuietRig(t, longJob...), operation) })
+		})
+	}
+}
+
+func fullDisk(t *testing.T, r *rig, operation int) {
+	const workers, last = 2, 4
+	want := r.reference(t)
+	fsys, full := crashfs.New(), errors.New("no space left on device")
+	f, err := open(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.start.Workers = workers
+	var l ledger
+	said := r.coordinate(t, f, r.coordinator, func(n pipeline.Notice, _ func(string)) {
+		if done, ok := n.(pipeline.StepDone); ok && done.Record.Step == last {
+			fsys.Inject(crashfs.FailAt(operation, full))
+		}
+	}, func() {
+		for i := range workers {
+			r.watch(t, &l, "wxy"[i:i+1], pace, nil)
+		}
+	}, nil)
+	if !errors.Is(said.outcome.Err, full) {
+		t.Fatalf("the first coordinator ended with %+v", said.outcome)
+	}
+	fsys.Inject(nil)
+	said = r.play(t, fsys, nil, func() {})
+	r.mustComplete(t, fsys, said, want)
+	if chosen, ok := said.notices[0].(pipeline.StateChosen); !ok || chosen.Step < last || chosen.Holders != workers {
+		t.Errorf("it went on from %+v", said.notices[0])
+	}
+	if l.loaded != workers {
+		t.Errorf("%d buckets were loaded, one is the state before training", l.loaded)
+	}
+}
+
 func killedAndStartedAgain(t *testing.T, r *rig, survive func(*crashfs.FS) *crashfs.FS, last int64, confirmed bool) {
 	const workers = 2
 	want := r.reference(t)

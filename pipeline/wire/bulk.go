@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"unsafe"
+
+	"andrea/pipeline/wire/checksum"
 )
 
 // maxRequestBytes is the size up to which a bulk request is read.
@@ -89,8 +90,6 @@ const (
 	frameReason = 1
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // EncodeReply frames a payload.
 func EncodeReply(payload []byte) []byte { return frame(frameData, payload) }
 
@@ -110,7 +109,7 @@ func frame(kind uint32, payload []byte) []byte {
 // frameSum is the checksum of all of a frame that can differ from one to another: kind,
 // length and payload.
 func frameSum(header, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum(header[4:12], castagnoli), castagnoli, payload)
+	return checksum.Update(checksum.Update(0, header[4:12]), payload)
 }
 
 // Refusal is the other side's reason for not answering. Asking again does not help.

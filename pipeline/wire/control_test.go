@@ -24,7 +24,7 @@ func samples() []pipeline.Message {
 	nan, infinite := pipeline.Float(math.NaN()), pipeline.Float(math.Inf(-1))
 	d := model.Digest{0x0123456789abcdef, 0xfedcba9876543210}
 	return []pipeline.Message{
-		pipeline.Hello{Protocol: 2, Class: "cpu-fp32-n1", Device: "Ångström & Söhne <4 cores>", Holds: true, Step: 25, Digest: d, Generation: 1 << 63, Ticket: 7},
+		pipeline.Hello{Protocol: 3, Class: "cpu-fp32-n1", Device: "Ångström & Söhne <4 cores>", Holds: true, Step: 25, Digest: d, Generation: 1 << 63, Ticket: 7},
 		pipeline.Welcome{Job: "name: demo\nsteps: 5\n", Step: 25, Digest: d, Holders: []pipeline.WorkerID{"w-2", "w-3"}},
 		pipeline.Wait{Reason: "the next step has to be confirmed first"},
 		pipeline.Rejoin{Reason: "released"},
@@ -49,7 +49,7 @@ func samples() []pipeline.Message {
 	}
 }
 
-// The bytes of protocol 2. Whoever changes them raises pipeline.Protocol.
+// The bytes of protocol 3. Whoever changes them raises pipeline.Protocol.
 func TestMessagesGolden(t *testing.T) {
 	var b bytes.Buffer
 	seen := map[reflect.Type]bool{}

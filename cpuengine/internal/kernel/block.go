@@ -3,7 +3,8 @@ package kernel
 // slab is a part of B cut into panels.
 type slab struct {
 	cut
-	b      Matrix // [k, columns]
+	b      Matrix      // [k, columns]
+	of     Elementwise // applied to what is packed; nil: none. Not with few
 	packed []float32
 	// few says that few rows of A pass by: panels are then packed one after the other to the
 	// same place, which stays in the L1 cache, and read in place where that is possible.
@@ -41,6 +42,9 @@ func (p *Path) pack(s *slab, i int) {
 		p.packRows(dst, src.Data, src.Stride, k, part.width)
 	default:
 		p.packColumns(dst, src.Data, src.Stride, k, part.width)
+	}
+	if s.of != nil {
+		s.of(p, dst, dst)
 	}
 }
 
@@ -116,25 +120,37 @@ type rowBlock struct {
 // reads the block again, k rows far apart, which keeps hitting the same few cache sets.
 const packFrom = 3
 
-// prepare readies a block of A for that many panels: whole row blocks are read in place where
-// that is fast.
-func (p *Path) prepare(s *scratch, a Matrix, panels int) rowBlock {
+// prepare readies a block of A, or of a function of its elements, for that many panels: whole row blocks are
+// read in place where that is fast.
+func (p *Path) prepare(s *scratch, a Matrix, panels int, of Elementwise) rowBlock {
 	r := rowBlock{k: a.Cols, full: a.Rows / p.rows, rest: a.Rows % p.rows}
 	if r.rest > 0 {
 		r.tail = strip{s.tail, 1, p.rows, 0}
 		dst := s.tail[:r.k*p.rows]
 		clear(dst)
 		packEdge(dst, a.block(a.Rows-r.rest, 0, r.rest, r.k).T(), p.rows)
+		if of != nil {
+			of(p, dst, dst)
+		}
 	}
 	switch {
+	case !a.Transposed && of != nil:
+		r.main = strip{s.a, r.k, 1, p.rows * r.k}
+		for i := range r.full * p.rows {
+			of(p, s.a[i*r.k:][:r.k], a.row(i))
+		}
 	case !a.Transposed:
 		r.main = strip{a.Data, a.Stride, 1, p.rows * a.Stride}
-	case panels < packFrom:
+	case panels < packFrom && of == nil:
 		r.main = strip{a.Data, 1, a.Stride, p.rows}
 	default:
 		r.main = strip{s.a, 1, p.rows, r.k * p.rows}
 		if r.full > 0 {
 			p.packStrip(s.a, r.main.blockStride, a.Data, a.Stride, r.k, r.full)
+			if of != nil {
+				packed := s.a[:r.full*r.main.blockStride]
+				of(p, packed, packed)
+			}
 		}
 	}
 	return r

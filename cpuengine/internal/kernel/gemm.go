@@ -33,9 +33,10 @@ type Gemm struct {
 // job is the slab that all workers compute at the moment.
 type job struct {
 	c, a     Matrix // [M, n] and [M, k]
-	then     Then   // nil before the last slab over k
-	column   int    // of the whole C that c begins with
-	b        slab   // [k, n]
+	ofA      Elementwise
+	then     Then // nil before the last slab over k
+	column   int  // of the whole C that c begins with
+	b        slab // [k, n]
 	add      bool
 	perGroup int // panels of one group
 }
@@ -72,18 +73,30 @@ func NewGemm(path *Path, p *pool.Pool) *Gemm {
 // once it is finished and lies in the cache of the worker that calls. Calls overlap, parts do not.
 type Then func(row, column, rows, columns int)
 
-// Mul sets C = A·B, or C = C + A·B when add is set, on all workers of the pool. C must not be
+// Elementwise sets dst to a function of every element of x, which is as long and may be the same.
+type Elementwise func(p *Path, dst, x []float32)
+
+// Product is C = A·B, or C = C + A·B when Add is set, with what is done to its elements on the way.
+type Product struct {
+	C, A, B  Matrix
+	Add      bool
+	OfA, OfB Elementwise // nil: A and B are multiplied as they are
+	Then     Then        // nil: nobody is told
+}
+
+// Mul sets C = A·B, or C = C + A·B when add is set: see Run.
+func (g *Gemm) Mul(c, a, b Matrix, add bool) { g.Run(Product{C: c, A: a, B: b, Add: add}) }
+
+// Run computes a product on all workers of the pool. C must not be
 // transposed nor share memory with A or B; shapes that do not fit are a programming error and
 // panic. Every element is one chain of fp32 fused multiply-adds over ascending k that starts
-// from +0, or from the old element when add is set. Between rows of C nothing is written.
-func (g *Gemm) Mul(c, a, b Matrix, add bool) { g.MulThen(c, a, b, add, nil) }
-
-// MulThen is Mul that hands the parts of C on. Then may be nil.
-func (g *Gemm) MulThen(c, a, b Matrix, add bool, then Then) {
+// from +0, or from the old element when Add is set. Between rows of C nothing is written.
+func (g *Gemm) Run(p Product) {
+	c, a, b := p.C, p.A, p.B
 	checkProduct(c, a, b)
-	if emptyProduct(c, a, add) {
-		if then != nil && c.Rows > 0 && c.Cols > 0 {
-			then(0, 0, c.Rows, c.Cols)
+	if emptyProduct(c, a, p.Add) {
+		if p.Then != nil && c.Rows > 0 && c.Cols > 0 {
+			p.Then(0, 0, c.Rows, c.Cols)
 		}
 		return
 	}
@@ -93,11 +106,13 @@ func (g *Gemm) MulThen(c, a, b Matrix, add bool, then Then) {
 		n := min(partN, c.Cols-j)
 		for kk := 0; kk < a.Cols; kk += partK {
 			k := min(partK, a.Cols-kk)
-			last := then
+			s := p
+			s.C, s.A, s.B = c.block(0, j, c.Rows, n), a.block(0, kk, c.Rows, k), b.block(kk, j, k, n)
+			s.Add = p.Add || kk > 0
 			if kk+k < a.Cols {
-				last = nil
+				s.Then = nil
 			}
-			g.runSlab(c.block(0, j, c.Rows, n), a.block(0, kk, c.Rows, k), b.block(kk, j, k, n), add || kk > 0, j, last)
+			g.runSlab(s, j)
 		}
 	}
 	g.job = job{} // keep no hold of the caller's memory
@@ -129,7 +144,7 @@ func (g *Gemm) MulLocal(worker int, c, a, b Matrix, add bool) {
 // mulSlab packs a slab of B and multiplies all of A with it, on one worker.
 func (g *Gemm) mulSlab(s *scratch, c, a Matrix, b *slab, add bool) {
 	if b.few {
-		rows := g.path.prepare(s, a, b.panels)
+		rows := g.path.prepare(s, a, b.panels, nil)
 		for i := range b.panels {
 			g.path.pack(b, i)
 			g.path.mulPanel(s, c, &rows, b, i, add)
@@ -141,7 +156,7 @@ func (g *Gemm) mulSlab(s *scratch, c, a Matrix, b *slab, add bool) {
 	}
 	for i := 0; i < c.Rows; i += blockM {
 		m := min(blockM, c.Rows-i)
-		rows := g.path.prepare(s, a.block(i, 0, m, a.Cols), b.panels)
+		rows := g.path.prepare(s, a.block(i, 0, m, a.Cols), b.panels, nil)
 		for p := range b.panels {
 			g.path.mulPanel(s, c.block(i, 0, m, c.Cols), &rows, b, p, add)
 		}
@@ -164,11 +179,12 @@ func emptyProduct(c, a Matrix, add bool) bool {
 	return true
 }
 
-// runSlab packs one slab of B, then multiplies all of A with it. Column is where c begins in
+// runSlab packs one slab of B, then multiplies all of A with it. Column is where p.C begins in
 // the whole C.
-func (g *Gemm) runSlab(c, a, b Matrix, add bool, column int, then Then) {
-	j := job{c: c, a: a, then: then, column: column, add: add, b: slab{cut: newCut(c.Cols, g.path.floats), b: b, packed: g.slab}}
-	blocks := (c.Rows + blockM - 1) / blockM
+func (g *Gemm) runSlab(p Product, column int) {
+	j := job{c: p.C, a: p.A, ofA: p.OfA, then: p.Then, column: column, add: p.Add}
+	j.b = slab{cut: newCut(p.C.Cols, g.path.floats), b: p.B, of: p.OfB, packed: g.slab}
+	blocks := (p.C.Rows + blockM - 1) / blockM
 	wanted := (tasksPerWorker*g.pool.Workers() + blocks - 1) / blocks
 	j.perGroup = (j.b.panels + wanted - 1) / wanted
 	g.shares.begin(blocks, (j.b.panels+j.perGroup-1)/j.perGroup)
@@ -191,7 +207,7 @@ func (g *Gemm) mulPiece(worker, _ int) {
 	m := min(blockM, j.c.Rows-row)
 	last := min(first+j.perGroup, j.b.panels)
 	if block != s.block {
-		s.block, s.rows = block, g.path.prepare(s, j.a.block(row, 0, m, j.a.Cols), j.b.panels)
+		s.block, s.rows = block, g.path.prepare(s, j.a.block(row, 0, m, j.a.Cols), j.b.panels, j.ofA)
 	}
 	c := j.c.block(row, 0, m, j.c.Cols)
 	for i := first; i < last; i++ {

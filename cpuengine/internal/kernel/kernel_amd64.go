@@ -138,6 +138,9 @@ func avx512SoftmaxBackwardTile(x, d []float32, stride, rows, cols, visible int, 
 func avx512Mix(index uint64, x []float32) (s0, s1 uint64)
 
 //go:noescape
+func avx512AdamWMix(w, m, v, g []float32, h AdamW, index uint64) (s0, s1 uint64)
+
+//go:noescape
 func avx2Panel1(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape

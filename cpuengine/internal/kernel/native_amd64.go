@@ -49,6 +49,7 @@ func avx512Path() *Path {
 		relu2Backward:   avx512Relu2Backward,
 		adamW:           avx512AdamW,
 		mix:             avx512Mix,
+		adamWMix:        avx512AdamWMix,
 		sumSquares:      avx512SumSquares,
 
 		scaleRows:           avx512ScaleRows,

@@ -34,6 +34,7 @@ type Path struct {
 	relu2Backward   func(dst, dy, x []float32)
 	adamW           func(w, m, v, g []float32, h AdamW)
 	mix             mixFunc        // nil: none
+	adamWMix        adamWMixFunc   // nil: none
 	sumSquares      sumSquaresFunc // nil: none
 
 	// Of rows at once; nil: row by row with the functions above.
@@ -67,8 +68,11 @@ type packStripFunc func(dst []float32, blockStride int, src []float32, stride, k
 // its elements (kk, j) at src[j*srcStride+t*floats+kk] and dst[(t*floats+kk)*dstStride+j].
 type transposeFunc func(dst []float32, dstStride int, src []float32, srcStride, blocks int)
 
-// mixFunc returns the sums of MixSums over the whole groups of eight elements of x.
+// mixFunc returns the sums of MixSums over the whole groups of 16 elements of x.
 type mixFunc func(index uint64, x []float32) (s0, s1 uint64)
+
+// adamWMixFunc is AdamWMix over whole groups of 16 elements, of slices of equal length.
+type adamWMixFunc func(w, m, v, g []float32, h AdamW, index uint64) (s0, s1 uint64)
 
 // sumSquaresFunc returns what SumSquares does.
 type sumSquaresFunc func(x []float32) float64

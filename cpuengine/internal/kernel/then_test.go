@@ -10,7 +10,7 @@ import (
 
 // Every element of C is handed on once, when it has its final value: over several slabs of
 // rows and of k, at ragged edges, and without a multiplication.
-func TestMulThenHandsOnFinishedParts(t *testing.T) {
+func TestRunHandsOnFinishedParts(t *testing.T) {
 	p := pool.New(3)
 	defer p.Close()
 	for _, path := range Paths() {
@@ -27,7 +27,7 @@ func checkThen(t *testing.T, g *Gemm, m, k, n int) {
 	g.Mul(View(want, m, n, n), a, b, false)
 	var mu sync.Mutex
 	seen := make([]float32, m*n)
-	g.MulThen(View(c, m, n, n), a, b, false, func(row, column, rows, columns int) {
+	g.Run(Product{C: View(c, m, n, n), A: a, B: b, Then: func(row, column, rows, columns int) {
 		mu.Lock()
 		defer mu.Unlock()
 		for i := row; i < row+rows; i++ {
@@ -38,7 +38,7 @@ func checkThen(t *testing.T, g *Gemm, m, k, n int) {
 				seen[i*n+j] = c[i*n+j] + 1e6 // never 0
 			}
 		}
-	})
+	}})
 	for i, v := range want {
 		if c[i] != v || seen[i] != v+1e6 {
 			t.Fatalf("element %d is %v and was handed on as %v, want %v", i, c[i], seen[i]-1e6, v)

@@ -57,6 +57,7 @@ func generate() (asm, decl string) {
 		e.softmaxBackwardTile()
 		if v.masks() {
 			e.mix()
+			e.adamWMix()
 		}
 	}
 	return e.asm.String(), e.decl.String()
