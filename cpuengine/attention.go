@@ -23,13 +23,15 @@ const (
 // is copied here first, and its keys and values transposed where a product reads them
 // as columns: then no product packs them again.
 type tileScratch struct {
-	scores  []float32 // [queryTile,tileStride] scores, then exp(score - rowMax)
-	factors []float32 // [queryTile] what an older sum is multiplied by
-	sums    []float32 // [queryTile] sums of the rows of one tile
-	q       []float32 // [T,head_dim] scaled queries
-	sum     []float32 // [T,head_dim] weighted sum of values; backward: gradient of the queries
-	v       []float32 // [keyTile,head_dim] values of one tile of keys
-	kt      []float32 // [head_dim,tileStride] keys of one tile, transposed
+	scores  []float32  // [queryTile,tileStride] scores, then exp(score - rowMax)
+	factors []float32  // [queryTile] what an older sum is multiplied by
+	sums    []float32  // [queryTile] sums of the rows of one tile
+	partial []float32  // [16,queryTile] partial sums
+	q       []float32  // [T,head_dim] scaled queries
+	sum     []float32  // [T,head_dim] weighted sum of values; backward: gradient of the queries
+	v       []float32  // [keyTile,head_dim] values of one tile of keys
+	kt      []float32  // [head_dim,tileStride] keys of one tile, transposed
+	fetches fetchQueue // of the head in work
 
 	// Of the backward pass, else nil.
 	dscores []float32 // [queryTile,tileStride] gradient of the scores
@@ -44,7 +46,7 @@ func newTileScratch(a *arena, c model.Config, backward bool) tileScratch {
 	head, tile, transposed := c.Context*c.HeadDim(), keyTile*c.HeadDim(), c.HeadDim()*tileStride
 	s := tileScratch{
 		scores:  a.floats(queryTile * tileStride),
-		factors: a.floats(queryTile), sums: a.floats(queryTile),
+		factors: a.floats(queryTile), sums: a.floats(queryTile), partial: a.floats(16 * queryTile),
 		q: a.floats(head), sum: a.floats(head),
 		v: a.floats(tile), kt: a.floats(transposed),
 	}
@@ -63,6 +65,7 @@ type attention struct {
 	heads, headDim, dModel int
 	scales                 []float32 // [T], each 1/sqrt(head_dim), of the queries
 	tiles                  []tileScratch
+	blocks                 *attentionBlocks // nil: tiles
 	forwardTask            func(worker, i int)
 	backwardTask           func(worker, i int)
 
@@ -78,6 +81,7 @@ func newAttention(dev *device, c model.Config, tiles []tileScratch) *attention {
 		device: dev, heads: c.NHead, headDim: c.HeadDim(), dModel: c.DModel,
 		scales: make([]float32, c.Context), tiles: tiles,
 	}
+	a.blocks = newAttentionBlocks(dev.path, a.headDim, a.dModel)
 	fill(a.scales, float32(1/math.Sqrt(float64(c.HeadDim()))))
 	a.forwardTask, a.backwardTask = a.forwardPart, a.backwardHead
 	return a
@@ -135,11 +139,15 @@ func (a *attention) headColumns(data []float32, width, offset, i int) columns {
 
 // forwardPart computes every parts-th tile of queries of one head.
 func (a *attention) forwardPart(worker, i int) {
+	if a.inBlocks(a.t) {
+		a.forwardPartInBlocks(worker, i)
+		return
+	}
 	h, s := a.head(i/a.parts), &a.tiles[worker]
 	for key := 0; key < a.t; key += keyTile {
 		keys := h.k.matrix(key, min(keyTile, a.t-key))
 		a.path.Transpose(s.kt, tileStride, keys)
-		h.v.copyTo(s.v, key, keys.Rows)
+		a.path.CopyRows(dense(s.v, keys.Rows, a.headDim), h.v.matrix(key, keys.Rows))
 		for first := i % a.parts * queryTile; first < a.t; first += a.parts * queryTile {
 			if first >= key {
 				a.forwardTile(worker, h, first, key)

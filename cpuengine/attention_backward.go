@@ -13,28 +13,40 @@ import "andrea/cpuengine/internal/kernel"
 // so P itself is never needed. dk and dv add up over the tiles of queries, dq over
 // the tiles of keys, both ascending.
 func (a *attention) backwardHead(worker, i int) {
-	h, s := a.head(i), &a.tiles[worker]
-	q, g, dq := packed(s.q, a.headDim), packed(s.g, a.headDim), packed(s.sum, a.headDim)
-	a.path.ScaleRows(q.matrix(0, a.t), h.q.matrix(0, a.t), a.scales)
-	dmixed := a.headColumns(a.dmixed, a.dModel, 0, i)
-	a.path.ScaleRows(g.matrix(0, a.t), dmixed.matrix(0, a.t), h.rowInverse)
-	a.path.DotRows(s.delta, g.matrix(0, a.t), h.mixed.matrix(0, a.t))
-	dqOut, dkOut, dvOut := a.projections(a.dqkv, i)
+	if a.inBlocks(a.t) {
+		a.backwardHeadInBlocks(worker, i)
+		return
+	}
+	h, s := a.gradient(i), &a.tiles[worker]
+	a.startQueries(&h, s, 0, a.t)
 	for key := 0; key < a.t; key += keyTile {
 		keys := min(keyTile, a.t-key)
-		a.startKeys(s, h, key, keys)
+		a.startKeys(s, h.headView, key, keys)
 		for first := key; first < a.t; first += queryTile {
-			a.backwardTile(worker, h, first, key)
+			a.backwardTile(worker, h.headView, first, key)
 		}
-		dkOut.copyFrom(s.dk, key, keys)
-		dvOut.copyFrom(s.dv, key, keys)
+		a.path.CopyRows(h.dk.matrix(key, keys), dense(s.dk, keys, a.headDim))
+		a.path.CopyRows(h.dv.matrix(key, keys), dense(s.dv, keys, a.headDim))
 	}
-	a.path.ScaleRows(dqOut.matrix(0, a.t), dq.matrix(0, a.t), a.scales)
+	a.finishQueries(&h, s, 0, a.t)
+}
+
+// startQueries brings n scaled queries from row first on, their rows of G, and the row sums of G*mixed.
+func (a *attention) startQueries(h *headGradient, s *tileScratch, first, n int) {
+	q, g := packed(s.q, a.headDim).matrix(first, n), packed(s.g, a.headDim).matrix(first, n)
+	a.path.ScaleRows(q, h.q.matrix(first, n), a.scales)
+	a.path.ScaleRows(g, h.dmixed.matrix(first, n), h.rowInverse[first:])
+	a.path.DotRows(s.delta[first:], g, h.mixed.matrix(first, n))
+}
+
+// finishQueries writes the gradient of n queries from row first on.
+func (a *attention) finishQueries(h *headGradient, s *tileScratch, first, n int) {
+	a.path.ScaleRows(h.dq.matrix(first, n), packed(s.sum, a.headDim).matrix(first, n), a.scales)
 }
 
 // startKeys brings a tile of keys and values and zeroes their gradients.
 func (a *attention) startKeys(s *tileScratch, h headView, key, keys int) {
-	h.k.copyTo(s.k, key, keys)
+	a.path.CopyRows(dense(s.k, keys, a.headDim), h.k.matrix(key, keys))
 	a.path.Transpose(s.kt, tileStride, h.k.matrix(key, keys))
 	a.path.Transpose(s.vt, tileStride, h.v.matrix(key, keys))
 	clear(s.dk[:keys*a.headDim])

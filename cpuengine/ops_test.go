@@ -75,22 +75,26 @@ func addEmbedding(ops *enginetest.Ops, dev *device) {
 	}
 }
 
+// newHeads returns attention with scratch memory of its own, and what it reads and writes.
+func newHeads(dev *device, qkv []float32, h enginetest.Heads) (*attention, *layerActivations) {
+	c := model.Config{DModel: h.Width(), NHead: h.Count, Context: h.T}
+	tiles := make([]tileScratch, dev.pool.Workers())
+	for i := range tiles {
+		var count arena
+		newTileScratch(&count, c, true)
+		tiles[i] = newTileScratch(newArena(count.used), c, true)
+	}
+	rows := h.Windows * h.T
+	return newAttention(dev, c, tiles), &layerActivations{
+		qkv: append([]float32(nil), qkv...), mixed: make([]float32, rows*h.Width()),
+		rowMax: make([]float32, rows*h.Count), rowInverse: make([]float32, rows*h.Count),
+	}
+}
+
 func addAttention(ops *enginetest.Ops, dev *device) {
 	// forward leaves the statistics that backward needs.
 	forward := func(qkv []float32, h enginetest.Heads) (*attention, *layerActivations) {
-		c := model.Config{DModel: h.Width(), NHead: h.Count, Context: h.T}
-		tiles := make([]tileScratch, dev.pool.Workers())
-		for i := range tiles {
-			var count arena
-			newTileScratch(&count, c, true)
-			tiles[i] = newTileScratch(newArena(count.used), c, true)
-		}
-		rows := h.Windows * h.T
-		act := &layerActivations{
-			qkv: append([]float32(nil), qkv...), mixed: make([]float32, rows*h.Width()),
-			rowMax: make([]float32, rows*h.Count), rowInverse: make([]float32, rows*h.Count),
-		}
-		a := newAttention(dev, c, tiles)
+		a, act := newHeads(dev, qkv, h)
 		a.forward(h.Windows, h.T, act)
 		return a, act
 	}

@@ -9,26 +9,9 @@ type columns struct {
 	width  int       // columns
 }
 
-// row returns row i.
-func (c columns) row(i int) []float32 { return c.data[i*c.stride:][:c.width:c.width] }
-
 // matrix returns n rows from row first on.
 func (c columns) matrix(first, n int) kernel.Matrix {
 	return kernel.View(c.data[first*c.stride:], n, c.width, c.stride)
-}
-
-// copyTo copies n rows from row first on to dst [n,width].
-func (c columns) copyTo(dst []float32, first, n int) {
-	for r := range n {
-		copy(dst[r*c.width:(r+1)*c.width], c.row(first+r))
-	}
-}
-
-// copyFrom sets n rows from row first on to src [n,width].
-func (c columns) copyFrom(src []float32, first, n int) {
-	for r := range n {
-		copy(c.row(first+r), src[r*c.width:(r+1)*c.width])
-	}
 }
 
 // packed is a matrix of the given width without gaps between the rows.

@@ -12,6 +12,57 @@ func avx512Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride 
 func avx512Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
+func avx512Block6x4(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block6x4Ahead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block6x4T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block6x4TAhead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4Ahead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block5x4TAhead(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block12x2(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block12x2T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block8x2(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512Block8x2T(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)
+
+//go:noescape
+func avx512MaskColumns(x []float32)
+
+//go:noescape
+func avx512LargestColumns(x []float32, rows int, largest []float32)
+
+//go:noescape
+func avx512ExpColumns(x []float32, rows int, largest, partial []float32)
+
+//go:noescape
+func avx512SumColumns(partial, sum []float32)
+
+//go:noescape
+func avx512ScaleColumns(x []float32, rows int, factors []float32)
+
+//go:noescape
 func avx512PackColumns(dst, src []float32, stride, k, width int)
 
 //go:noescape
@@ -67,6 +118,9 @@ func avx512SumSquares(x []float32) float64
 
 //go:noescape
 func avx512ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
+
+//go:noescape
+func avx512CopyRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int)
 
 //go:noescape
 func avx512DotRows(dst, x []float32, xStride int, y []float32, yStride, rows, cols int)
@@ -151,6 +205,9 @@ func avx2SumSquares(x []float32) float64
 
 //go:noescape
 func avx2ScaleRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
+
+//go:noescape
+func avx2CopyRows(dst []float32, dstStride int, src []float32, srcStride, rows, cols int)
 
 //go:noescape
 func avx2DotRows(dst, x []float32, xStride int, y []float32, yStride, rows, cols int)

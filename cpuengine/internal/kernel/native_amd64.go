@@ -23,6 +23,17 @@ func avx512Path() *Path {
 		packStrip:   avx512PackStrip,
 		transpose:   avx512Transpose,
 		packRows:    packRowsBy(16, avx512Transpose),
+		wide: blockFuncs{
+			vectors: 4,
+			more:    blockRows{6, [2][2]blockFunc{{avx512Block6x4, avx512Block6x4Ahead}, {avx512Block6x4T, avx512Block6x4TAhead}}},
+			less:    blockRows{5, [2][2]blockFunc{{avx512Block5x4, avx512Block5x4Ahead}, {avx512Block5x4T, avx512Block5x4TAhead}}},
+		},
+		narrow: blockFuncs{
+			vectors: 2,
+			more:    blockRows{12, [2][2]blockFunc{{avx512Block12x2}, {avx512Block12x2T}}},
+			less:    blockRows{8, [2][2]blockFunc{{avx512Block8x2}, {avx512Block8x2T}}},
+		},
+		columns: columnFuncs{avx512MaskColumns, avx512LargestColumns, avx512ExpColumns, avx512SumColumns, avx512ScaleColumns},
 
 		max:             avx512Max,
 		dot:             avx512Dot,
@@ -42,6 +53,7 @@ func avx512Path() *Path {
 		sumSquares:      avx512SumSquares,
 
 		scaleRows:           avx512ScaleRows,
+		copyRows:            avx512CopyRows,
 		dotRows:             avx512DotRows,
 		largestTile:         avx512LargestTile,
 		softmaxTile:         avx512SoftmaxTile,
@@ -79,6 +91,7 @@ func avx2Path() *Path {
 		sumSquares:      avx2SumSquares,
 
 		scaleRows:           avx2ScaleRows,
+		copyRows:            avx2CopyRows,
 		dotRows:             avx2DotRows,
 		largestTile:         avx2LargestTile,
 		softmaxTile:         avx2SoftmaxTile,

@@ -17,6 +17,8 @@ type Path struct {
 	packRows     packFunc
 	packStrip    packStripFunc
 	transpose    transposeFunc // nil: one by one
+	wide, narrow blockFuncs    // of BlockProduct; without functions: none
+	columns      columnFuncs   // without functions: none
 
 	max             func(x []float32) float32
 	dot             func(x, y []float32) float32
@@ -37,6 +39,7 @@ type Path struct {
 
 	// Of rows at once; nil: row by row with the functions above.
 	scaleRows           scaleRowsFunc
+	copyRows            copyRowsFunc
 	dotRows             dotRowsFunc
 	largestTile         largestTileFunc
 	softmaxTile         softmaxTileFunc

@@ -10,8 +10,9 @@ type (
 	softmaxBackwardTileFunc func(x, d []float32, stride, rows, cols, visible int, largest, delta []float32)
 )
 
-// scaleRowsFunc is ScaleRows, dotRowsFunc is DotRows; rows and cols are at least 1.
+// scaleRowsFunc is ScaleRows, copyRowsFunc CopyRows, dotRowsFunc DotRows; rows and cols are at least 1.
 type (
+	copyRowsFunc  func(dst []float32, dstStride int, src []float32, srcStride, rows, cols int)
 	scaleRowsFunc func(dst []float32, dstStride int, src []float32, srcStride, rows, cols int, factors []float32)
 	dotRowsFunc   func(dst, x []float32, xStride int, y []float32, yStride, rows, cols int)
 )
@@ -67,7 +68,8 @@ func (p *Path) SoftmaxBackwardTile(t Tile, d []float32, largest, delta []float32
 // ScaleRows sets row r of dst to row r of src times factors[r]. Both have the same shape and are
 // not transposed; they may be the same.
 func (p *Path) ScaleRows(dst, src Matrix, factors []float32) {
-	checkRows(dst, src, factors)
+	checkRows(dst, src)
+	checkPerRow(factors, dst.Rows)
 	switch {
 	case dst.Rows == 0 || dst.Cols == 0:
 	case p.scaleRows != nil:
@@ -79,9 +81,25 @@ func (p *Path) ScaleRows(dst, src Matrix, factors []float32) {
 	}
 }
 
+// CopyRows sets dst to src. Both have the same shape and are not transposed. A call for each short row would take
+// longer than its copy.
+func (p *Path) CopyRows(dst, src Matrix) {
+	checkRows(dst, src)
+	switch {
+	case dst.Rows == 0 || dst.Cols == 0:
+	case p.copyRows != nil:
+		p.copyRows(dst.Data, dst.Stride, src.Data, src.Stride, dst.Rows, dst.Cols)
+	default:
+		for r := range dst.Rows {
+			copy(dst.row(r), src.row(r))
+		}
+	}
+}
+
 // DotRows sets dst[r] to the Dot of rows r of x and y, which are not transposed.
 func (p *Path) DotRows(dst []float32, x, y Matrix) {
-	checkRows(x, y, dst)
+	checkRows(x, y)
+	checkPerRow(dst, x.Rows)
 	switch {
 	case x.Rows == 0 || x.Cols == 0:
 		clear(dst[:x.Rows])
@@ -94,12 +112,19 @@ func (p *Path) DotRows(dst []float32, x, y Matrix) {
 	}
 }
 
-// checkRows panics unless x and y have the same rows in memory and vector an element for each.
-func checkRows(x, y Matrix, vector []float32) {
+// checkRows panics unless x and y have the same rows in memory.
+func checkRows(x, y Matrix) {
 	x.check("x")
 	y.check("y")
-	if x.Transposed || y.Transposed || x.Rows != y.Rows || x.Cols != y.Cols || len(vector) < x.Rows {
-		panic(fmt.Sprintf("kernel: rows of %d x %d beside %d x %d and a vector of %d (transposed %t, %t)", x.Rows, x.Cols, y.Rows, y.Cols, len(vector), x.Transposed, y.Transposed))
+	if x.Transposed || y.Transposed || x.Rows != y.Rows || x.Cols != y.Cols {
+		panic(fmt.Sprintf("kernel: rows of %d x %d beside %d x %d (transposed %t, %t)", x.Rows, x.Cols, y.Rows, y.Cols, x.Transposed, y.Transposed))
+	}
+}
+
+// checkPerRow panics unless there is an element for each row.
+func checkPerRow(v []float32, rows int) {
+	if len(v) < rows {
+		panic(fmt.Sprintf("kernel: a vector of %d for %d rows", len(v), rows))
 	}
 }
 

@@ -159,7 +159,7 @@ func TestSoftmaxTileNaN(t *testing.T) {
 	}
 }
 
-// TestRowsAreRowByRow compares ScaleRows and DotRows with the functions of one row.
+// TestRowsAreRowByRow compares ScaleRows, DotRows and CopyRows with the functions of one row.
 func TestRowsAreRowByRow(t *testing.T) {
 	const rows = 5
 	for _, p := range Paths() {
@@ -174,6 +174,13 @@ func TestRowsAreRowByRow(t *testing.T) {
 				p.Scale(want.row(i), x.row(i), factors[i])
 				dot[i] = p.Dot(x.row(i), y.row(i))
 			}
+			copied := View(draw(rows*(n+4), func() float32 { return canary }), rows, n, n+4)
+			wantCopy := copyOf(copied.Data)
+			for i := range rows {
+				copy(wantCopy[i*(n+4):], x.row(i))
+			}
+			p.CopyRows(copied, x)
+			compare(t, fmt.Sprint(p, ", copied rows of ", n), copied.Data, wantCopy)
 			p.DotRows(dots, x, y)
 			p.ScaleRows(scaled, x, factors)
 			compare(t, fmt.Sprint(p, ", dots of ", n), dots, dot)

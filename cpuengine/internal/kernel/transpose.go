@@ -20,6 +20,9 @@ func (p *Path) Transpose(dst []float32, dstStride int, src Matrix) {
 			p.transpose(dst[i:], dstStride, src.Data[i*src.Stride:], src.Stride, cols/p.floats)
 		}
 	}
+	if rows == src.Rows && cols == src.Cols {
+		return
+	}
 	for i := range src.Rows {
 		from := cols
 		if i >= rows {

@@ -332,9 +332,24 @@ func (e *emitter) dotRows() {
 	e.nextRow(row)
 }
 
-// startRows loads registers from parameters, and makes bytes of the strides in R8 and R9.
+// copyRows writes kernel.copyRowsFunc, with the registers of scaleRows.
+func (e *emitter) copyRows() {
+	e.begin("CopyRows", "dst []float32, dstStride int, src []float32, srcStride, rows, cols int", "")
+	e.startRows([][2]string{{"dst_base", "DI"}, {"dstStride", "R9"}, {"src_base", "SI"}, {"srcStride", "R8"}})
+	row := e.label("row")
+	e.place(row)
+	e.op("MOVQ", e.param("cols"), "AX")
+	e.op("XORL", "CX", "CX")
+	e.overVectors(func(masked bool) {
+		e.load("(SI)(CX*4)", e.v(1), masked, tailMask)
+		e.store(e.v(1), "(DI)(CX*4)", masked, tailMask)
+	})
+	e.nextRow(row)
+}
+
+// startRows loads registers from parameters, makes bytes of the strides in R8 and R9, and counts the rows in R11.
 func (e *emitter) startRows(registers [][2]string) {
-	for _, r := range registers {
+	for _, r := range append(registers, [2]string{"rows", "R11"}) {
 		e.op("MOVQ", e.param(r[0]), r[1])
 	}
 	e.op("SHLQ", 2, "R8")
@@ -346,7 +361,7 @@ func (e *emitter) nextRow(row string) {
 	e.op("ADDQ", "R8", "SI")
 	e.op("ADDQ", "R9", "DI")
 	e.op("ADDQ", 4, "R10")
-	e.op("DECQ", e.param("rows"))
+	e.op("DECQ", "R11")
 	e.op("JNZ", row)
 	e.end()
 }

@@ -90,7 +90,7 @@ func (e *emitter) begin(name, params, result string) {
 	}
 	for _, p := range expand(params) {
 		switch p.typ {
-		case "[]float32":
+		case "[]float32", "[]int32":
 			place(p.name+"_base", 8, 8)
 			place(p.name+"_len", 8, 8)
 			place(p.name+"_cap", 8, 8)

@@ -36,6 +36,12 @@ func generate() (asm, decl string) {
 		for vectors := 1; vectors <= 3; vectors++ {
 			e.panel(vectors)
 		}
+		if v.masks() {
+			for _, t := range blockTiles() {
+				e.blockPanel(t)
+			}
+			e.columns()
+		}
 		e.packColumns()
 		e.packStrip()
 		e.transpose()
@@ -44,6 +50,7 @@ func generate() (asm, decl string) {
 		e.reductions()
 		e.sumSquares()
 		e.scaleRows()
+		e.copyRows()
 		e.dotRows()
 		e.largestTile()
 		e.softmaxTile()
