@@ -18,6 +18,8 @@ func (f k8sFlags) followLog(ctx context.Context, out io.Writer, run, pod string)
 	for over := false; ; {
 		err := f.kubectl().Stream(ctx, &log, log.call(pod)...)
 		switch {
+		case log.lost != nil:
+			return log.lost
 		case errors.Is(err, kubectl.ErrMissing) || ctx.Err() != nil || err != nil && log.last.IsZero() && !over:
 			return err
 		case over: // this was all, or the pod is there no more
@@ -42,6 +44,7 @@ const longestLine = 1 << 20
 // one call after the other writes to.
 type resumedLog struct {
 	out   io.Writer
+	lost  error     // of the first write to out that failed
 	part  []byte    // of a line whose end has not come
 	last  time.Time // of the newest line that was printed
 	same  int       // lines that were printed of that time
@@ -88,8 +91,8 @@ func (l *resumedLog) print(line []byte) error {
 			text = after
 		}
 	}
-	_, err := l.out.Write(text)
-	return err
+	_, l.lost = l.out.Write(text)
+	return l.lost
 }
 
 // counts reports that a line of a time was not printed before, and that it is now.

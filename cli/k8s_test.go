@@ -378,6 +378,19 @@ func TestLogsThatCannotBeHad(t *testing.T) {
 	}
 }
 
+// A log that cannot be written is not asked for again and again.
+func TestLogsThatCannotBeWritten(t *testing.T) {
+	c := newCluster(t)
+	c.answers(states, runningState)
+	c.answers("logs", "2026-01-01T00:00:01.5Z one\n")
+	for _, args := range [][]string{{"logs", "run7"}, {"logs", "-f", "run7", "--every", "1ms"}} {
+		r := c.here(outside{stdout: fullDevice{}}, append([]string{"k8s"}, args...)...)
+		if r.code != 1 || !strings.Contains(r.stderr, "no space left") {
+			t.Errorf("%q: exit %d\n%s", args, r.code, r.stderr)
+		}
+	}
+}
+
 // The Secrets of a run that kubectl applies are made by a command of their own, new ones each time.
 func TestKeysForACluster(t *testing.T) {
 	p := newPlace(t)

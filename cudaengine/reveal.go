@@ -47,8 +47,6 @@ func (e *engine) AccumulateLast(slot, folds int, b model.Batch, final func(bucke
 	if err := b.Check(e.config, e.options.Microbatch); err != nil {
 		return model.Loss{}, err
 	}
-	for below := slot - folds; below < slot; below++ {
-	}
 	r := reveal{slot: slot, folds: folds, next: e.layout.Buckets()}
 	err := e.do(func() error {
 		e.differentiate(slot, b, &r)

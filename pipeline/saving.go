@@ -100,7 +100,7 @@ func (c *Coordinator) checkpointWritten(e CheckpointWritten) []CoordinatorEffect
 	return effects
 }
 
-// checkpointFailed ends the run when the disk is at fault. When the copy could not be read
+// checkpointFailed ends the coordinator when the disk is at fault. When the copy could not be read
 // the worker is, or was, lost: another one holds the state and saves it.
 func (c *Coordinator) checkpointFailed(e CheckpointWritten) []CoordinatorEffect {
 	what := fmt.Sprintf("writing the checkpoint of step %d", e.Step)
