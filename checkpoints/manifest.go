@@ -11,14 +11,14 @@ import (
 )
 
 // Format numbers the layouts of a checkpoint. A new one is added when a reader of the former cannot
-// read it; every older one stays readable.
+// read it. From the first release on, every older one stays readable.
 type Format int
 
-// The formats, oldest first.
+// The formats that are read, oldest first.
 const (
-	// FormatSafetensors is the first: manifest, config.json, tokenizer.json, model.safetensors and
-	// optimizer.safetensors, all in one folder.
-	FormatSafetensors Format = 1
+	// FormatSafetensors is manifest, config.json, tokenizer.json, model.safetensors and
+	// optimizer.safetensors, all in one folder. Format 1, of builds before the first release, had digests of two keys.
+	FormatSafetensors Format = 2
 
 	// FormatNewest is the one that is written.
 	FormatNewest = FormatSafetensors
@@ -136,7 +136,10 @@ func Parse(data []byte) (Manifest, error) {
 	if err := json.Unmarshal(data, &head); err != nil {
 		return Manifest{}, fmt.Errorf("the manifest is no valid JSON: %w", err)
 	}
-	if head.Format < FormatSafetensors || head.Format > FormatNewest {
+	if head.Format < FormatSafetensors {
+		return Manifest{}, fmt.Errorf("the manifest has format %d, of an earlier build: this program reads %d to %d: go on with the build that wrote it", head.Format, FormatSafetensors, FormatNewest)
+	}
+	if head.Format > FormatNewest {
 		return Manifest{}, fmt.Errorf("the manifest has format %d: this program reads %d to %d: use a newer version of it", head.Format, FormatSafetensors, FormatNewest)
 	}
 	var j manifestJSON

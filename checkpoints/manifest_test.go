@@ -141,7 +141,8 @@ func TestParseRefusesEveryChangedByte(t *testing.T) {
 func TestParseSaysWhatIsWrong(t *testing.T) {
 	data := string(marshal(t, example(t)))
 	for name, c := range map[string]struct{ data, want string }{
-		"newer format":  {strings.Replace(data, `"format": 1`, `"format": 2`, 1), "reads 1 to 1"},
+		"newer format":  {strings.Replace(data, `"format": 2`, `"format": 3`, 1), "reads 2 to 2: use a newer"},
+		"older format":  {strings.Replace(data, `"format": 2`, `"format": 1`, 1), "earlier build: this program reads 2 to 2: go on with"},
 		"no format":     {"{}", "format 0"},
 		"no JSON":       {"\x00\x00", "no valid JSON"},
 		"unknown field": {strings.Replace(data, `"run"`, `"color": "red", "run"`, 1), "unknown field"},
@@ -163,8 +164,8 @@ func FuzzManifest(f *testing.F) {
 	initial := example(f)
 	initial.Step, initial.RecordDigest = 0, ""
 	f.Add(marshal(f, initial))
-	f.Add([]byte(`{"format":1,"step":1e3}`))
-	f.Add([]byte(`{"format":1,"model":{"d_model":65536,"n_head":1,"n_layer":1024,"norm_eps":1e39}}`))
+	f.Add([]byte(`{"format":2,"step":1e3}`))
+	f.Add([]byte(`{"format":2,"model":{"d_model":65536,"n_head":1,"n_layer":1024,"norm_eps":1e39}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := Parse(data)
 		if err != nil {

@@ -11,16 +11,23 @@ import (
 	"andrea/k8s/kubectl"
 )
 
+// mostBroken is how many streams in a row may fail without a new line while the cluster answers otherwise.
+const mostBroken = 10
+
 // followLog prints a coordinator's log as it comes, until its pod is not the run's any more. A stream that breaks, as when
 // the API server is replaced, a proxy ends what lasts for long or a laptop changes networks, is taken up where it ended.
 func (f k8sFlags) followLog(ctx context.Context, out io.Writer, run, pod string) error {
-	log := resumedLog{out: out}
+	log, broken := resumedLog{out: out}, 0
 	for over := false; ; {
+		last, same := log.last, log.same
 		err := f.kubectl().Stream(ctx, &log, log.call(pod)...)
+		if broken++; err == nil || log.last != last || log.same != same {
+			broken = 0
+		}
 		switch {
 		case log.lost != nil:
 			return log.lost
-		case errors.Is(err, kubectl.ErrMissing) || ctx.Err() != nil || err != nil && log.last.IsZero() && !over:
+		case errors.Is(err, kubectl.ErrMissing) || ctx.Err() != nil || err != nil && log.last.IsZero() && !over || broken == mostBroken:
 			return err
 		case over: // this was all, or the pod is there no more
 			return log.finish()

@@ -378,6 +378,19 @@ func TestLogsThatCannotBeHad(t *testing.T) {
 	}
 }
 
+// Nor is one that can be had no more asked for without end.
+func TestLogsThatCannotBeHadAnyMore(t *testing.T) {
+	c := newCluster(t)
+	c.answers(states, runningState)
+	c.answers("logs", "2026-01-01T00:00:01.5Z one\nbroken\n", "unreachable: forbidden\n")
+	if r := c.k8s(1, "logs", "-f", "run7", "--every", "1ms"); !strings.Contains(r.stderr, "forbidden") || r.stdout != "one\n" {
+		t.Errorf("it printed %q and says %s", r.stdout, r.stderr)
+	}
+	if n := len(c.calls("logs")); n != 1+mostBroken {
+		t.Errorf("it asked %d times", n)
+	}
+}
+
 // A log that cannot be written is not asked for again and again.
 func TestLogsThatCannotBeWritten(t *testing.T) {
 	c := newCluster(t)
