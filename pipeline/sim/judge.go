@@ -16,6 +16,7 @@ type evidence struct {
 	applied  map[appliedKey]int                        // right digests reported
 	tickets  map[seat]int64                            // of the members
 	heard    map[seat]int64                            // when a member last gave a sign of life
+	speaker  pipeline.FromWorker                       // what the coordinator whose turn it is was told last
 	joined   int
 	errors   int
 }
@@ -55,6 +56,7 @@ func (w *world) judgeHeard(c *coordinator, e pipeline.CoordinatorEvent) {
 		delete(c.outside, gone.Worker)
 	}
 	from, ok := e.(pipeline.FromWorker)
+	w.evidence.speaker = from
 	if !ok || from.Ticket != w.evidence.tickets[seat{c.generation, from.Worker}] {
 		return
 	}
@@ -345,11 +347,17 @@ func (w *world) judgeLeft(c *coordinator, n pipeline.WorkerLeft) {
 }
 
 // judgeContact checks that a member counts as out of touch only when it has said hello since its welcome, or
-// another process has in its place.
+// another process has in its place. What an earlier life of it said, and the network kept, looks like a later one's when the member
+// has been silent.
 func (w *world) judgeContact(c *coordinator, n pipeline.WorkerLeft) {
-	k := w.worker(n.Worker)
-	member := pipeline.Membership{Generation: c.generation, Ticket: w.evidence.tickets[seat{c.generation, n.Worker}]}
-	if n.Reason == lostContact && c == w.newest() && w.struck[twinWorker] == 0 && k.alive && k.incarnation() == c.lives[n.Worker] && k.hailed != member {
+	k, at := w.worker(n.Worker), seat{c.generation, n.Worker}
+	if n.Reason != lostContact || c != w.newest() || w.struck[twinWorker] > 0 || !k.alive || k.incarnation() != c.lives[n.Worker] {
+		return
+	}
+	if w.evidence.speaker.Incarnation != c.lives[n.Worker] && w.clock.now >= w.evidence.heard[at]+tick {
+		return
+	}
+	if k.hailed != (pipeline.Membership{Generation: c.generation, Ticket: w.evidence.tickets[at]}) {
 		w.failf("%s counts as out of touch, and has said no hello since its welcome", n.Worker)
 	}
 }
