@@ -278,7 +278,7 @@ func graceTooShort(r trial) {
 // spotNotice: two of three workers are told to end, with the grace of the component spot. Each finishes or gives back what it
 // computes, leaves in order and ends with code 143; the run goes on with the third, and others come.
 func spotNotice(r trial) {
-	r.pace = slowly
+	r.pace = slower
 	coordinator := r.start(10, "--component", "spot")
 	r.workersReady(3)
 	r.eventually("three workers take part", func() bool { return len(r.said(coordinator, "worker joined")) >= 3 }, r.story)

@@ -35,6 +35,7 @@ checkpoint: {every: 20, keep_last: 2}
 `
 	clusterShare = "250m" // of a processor
 	slowly       = "100m" // for what takes long to happen
+	slower       = "40m"  // for what takes as long as a pod's grace, and more after it
 )
 
 // submit applies the objects of a run, with requests so small that dozens of pods find room on any node. flags are more
