@@ -34,7 +34,7 @@ eval: {every: 100, windows: 4}
 checkpoint: {every: 20, keep_last: 2}
 `
 	clusterShare = "250m" // of a processor
-	slowly       = "100m" // for what takes long to happen
+	slowly       = "60m"  // for what takes long to happen
 	slower       = "40m"  // for what takes as long as a pod's grace, and more after it
 )
 
