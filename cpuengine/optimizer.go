@@ -129,11 +129,7 @@ func (o *optimizer) statePiece(worker, i int) {
 
 func (o *optimizer) squareBucket(_, i int) {
 	lo, hi := o.layout.Bucket(i)
-	sum, ok := o.path.SumSquares(o.src[lo:hi])
-	if !ok {
-		sum = model.SumSquares(o.src[lo:hi])
-	}
-	o.sums[i] = sum
+	o.sums[i] = Vectors{o.path}.SumSquares(o.src[lo:hi])
 }
 
 func (o *optimizer) updateSpan(worker, i int) {

@@ -24,7 +24,7 @@ func TestUpdateAndDigestAtOnce(t *testing.T) {
 					want[i] = slices.Clone(got[i])
 				}
 				sums, done := path.AdamWMix(got[0], got[1], got[2], got[3], h, digestIndex(model.Weight, start))
-				if done > n || n-done >= 16 && done > 0 {
+				if whole := n / 16 * 16; done != whole && (done != 0 || path.String() == "avx512") {
 					t.Fatalf("%s: %d of %d elements are done", path, done, n)
 				}
 				path.AdamW(want[0][:done], want[1][:done], want[2][:done], want[3][:done], h)

@@ -15,7 +15,7 @@ type evidence struct {
 	opinions map[opinionKey]map[pipeline.WorkerID]bool // who answered for a share; true: from the group's state
 	applied  map[appliedKey]int                        // right digests reported
 	tickets  map[seat]int64                            // of the members
-	heard    map[seat]int64                            // when a member last gave a sign of life
+	heard    map[seat]int64                            // when a member was welcomed, or last gave a sign of life
 	speaker  pipeline.FromWorker                       // what the coordinator whose turn it is was told last
 	joined   int
 	errors   int
@@ -180,7 +180,11 @@ func (w *world) judgeAwaited(c *coordinator, step int64) {
 func (w *world) judgeSend(c *coordinator, e pipeline.Send) {
 	switch m := e.Message.(type) {
 	case pipeline.Welcome:
-		w.evidence.tickets[seat{c.generation, e.Worker}] = e.Ticket
+		at := seat{c.generation, e.Worker}
+		if w.evidence.tickets[at] != e.Ticket { // else it is repeated
+			w.evidence.heard[at] = w.clock.now
+		}
+		w.evidence.tickets[at] = e.Ticket
 		c.lives[e.Worker] = e.Incarnation
 		delete(c.outside, e.Worker)
 		if r := c.journal.Step(m.Step); r != nil && r.Commit != nil && r.Commit.StateDigest != m.Digest {
