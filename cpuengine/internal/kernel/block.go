@@ -4,22 +4,23 @@ package kernel
 type slab struct {
 	cut
 	b      Matrix      // [k, columns]
-	of     Elementwise // applied to what is packed; nil: none. Not with few
+	of     Elementwise // applied to what is packed; nil: none
 	packed []float32
-	// few says that few rows of A pass by: panels are then packed one after the other to the
-	// same place, which stays in the L1 cache, and read in place where that is possible.
-	few bool
+	direct bool // panels are read where they lie if they can be
+	single bool // those packed are so one after the other to the same place, which stays in a cache
 }
 
-// inPlace reports whether panel p is read where it is: it must be full and b not transposed.
-func (s *slab) inPlace(p panel) bool { return s.few && !s.b.Transposed && p.used == p.width }
+// inPlace reports whether panel p is read where it lies: it must be full, of no function, and b not transposed.
+func (s *slab) inPlace(p panel) bool {
+	return s.direct && s.of == nil && !s.b.Transposed && p.used == p.width
+}
 
 // rows returns panel p as the micro-kernels read it, and how far its rows are apart.
 func (s *slab) rows(p panel) (data []float32, stride int) {
 	switch {
 	case s.inPlace(p):
 		return s.b.Data[p.start:], s.b.Stride
-	case s.few:
+	case s.single:
 		return s.packed[:p.width*s.b.Rows], p.width
 	}
 	return s.packed[p.start*s.b.Rows:][:p.width*s.b.Rows], p.width
@@ -75,6 +76,12 @@ func (s strip) from(block int) strip {
 	return s
 }
 
+// isPacked reports whether its first blocks lie one after the other, each as [k][rows]. Of a transposed A that is read in
+// place only one block can.
+func (s strip) isPacked(blocks, rows, k int) bool {
+	return s.rowStride == 1 && s.colStride == rows && (blocks == 1 || s.blockStride == k*rows)
+}
+
 // tile is what the tiles of C under one panel have in common.
 type tile struct {
 	path    *Path
@@ -88,9 +95,20 @@ type tile struct {
 }
 
 // run multiplies whole row blocks.
-func (t *tile) run(blocks int, a strip, c []float32, stride int) {
-	f := t.path.panel[t.vectors-1]
-	f(blocks, t.k, a.data, a.rowStride, a.colStride, a.blockStride, t.b, t.bStride, c, stride, t.add)
+func (t *tile) run(blocks int, a strip, c []float32, stride int, f fetch) {
+	p := t.path
+	if t.vectors == 3 && p.packed != nil && a.isPacked(blocks, p.rows, t.k) {
+		if f.data == nil {
+			f.data = t.b // in the cache anyway
+		}
+		p.packed(blocks, t.k, a.data, t.b, t.bStride, c, stride, t.add, f.data, f.stride, f.step, f.shift)
+		return
+	}
+	if t.vectors == 3 && p.panelFetch != nil && f.data != nil {
+		p.panelFetch(blocks, t.k, a.data, a.rowStride, a.colStride, a.blockStride, t.b, t.bStride, c, stride, t.add, f.data, f.stride, f.step, f.shift)
+		return
+	}
+	p.panel[t.vectors-1](blocks, t.k, a.data, a.rowStride, a.colStride, a.blockStride, t.b, t.bStride, c, stride, t.add)
 }
 
 // edge computes a tile of which only rows x used exist in C, by way of a full one.
@@ -101,7 +119,7 @@ func (t *tile) edge(rows int, a strip, c []float32) {
 			copy(whole[r*t.width:], c[r*t.stride:][:t.used])
 		}
 	}
-	t.run(1, a, whole, t.width)
+	t.run(1, a, whole, t.width, fetch{})
 	for r := range rows {
 		copy(c[r*t.stride:][:t.used], whole[r*t.width:])
 	}
@@ -116,6 +134,17 @@ type rowBlock struct {
 	tail strip // the rest, padded with zeros
 }
 
+// part returns n whole row blocks from first on, or what there is, and the rest if no other comes after them.
+func (r *rowBlock) part(first, n int) rowBlock {
+	p := *r
+	p.full = min(n, r.full-first)
+	if first+p.full < r.full {
+		p.rest = 0
+	}
+	p.main = r.main.from(first)
+	return p
+}
+
 // packFrom is the number of panels from which on it pays to pack a transposed A: each then
 // reads the block again, k rows far apart, which keeps hitting the same few cache sets.
 const packFrom = 3
@@ -123,16 +152,8 @@ const packFrom = 3
 // prepare readies a block of A, or of a function of its elements, for that many panels: whole row blocks are
 // read in place where that is fast.
 func (p *Path) prepare(s *scratch, a Matrix, panels int, of Elementwise) rowBlock {
-	r := rowBlock{k: a.Cols, full: a.Rows / p.rows, rest: a.Rows % p.rows}
-	if r.rest > 0 {
-		r.tail = strip{s.tail, 1, p.rows, 0}
-		dst := s.tail[:r.k*p.rows]
-		clear(dst)
-		packEdge(dst, a.block(a.Rows-r.rest, 0, r.rest, r.k).T(), p.rows)
-		if of != nil {
-			of(p, dst, dst)
-		}
-	}
+	r := rowBlock{k: a.Cols, full: a.Rows / p.rows, rest: a.Rows % p.rows, tail: strip{s.tail, 1, p.rows, 0}}
+	p.packRest(s.tail, a, of)
 	switch {
 	case !a.Transposed && of != nil:
 		r.main = strip{s.a, r.k, 1, p.rows * r.k}
@@ -145,25 +166,46 @@ func (p *Path) prepare(s *scratch, a Matrix, panels int, of Elementwise) rowBloc
 		r.main = strip{a.Data, 1, a.Stride, p.rows}
 	default:
 		r.main = strip{s.a, 1, p.rows, r.k * p.rows}
-		if r.full > 0 {
-			p.packStrip(s.a, r.main.blockStride, a.Data, a.Stride, r.k, r.full)
-			if of != nil {
-				packed := s.a[:r.full*r.main.blockStride]
-				of(p, packed, packed)
-			}
-		}
+		p.packBlocks(s.a, a, of)
 	}
 	return r
 }
 
+// packBlocks packs the whole row blocks of a transposed A, or of a function of its elements, one after the other.
+func (p *Path) packBlocks(dst []float32, a Matrix, of Elementwise) {
+	full := a.Rows / p.rows
+	if full == 0 {
+		return
+	}
+	p.packStrip(dst, a.Cols*p.rows, a.Data, a.Stride, a.Cols, full)
+	if of != nil {
+		packed := dst[:full*p.rows*a.Cols]
+		of(p, packed, packed)
+	}
+}
+
+// packRest packs the rows after the whole row blocks as one more, padded with zeros.
+func (p *Path) packRest(dst []float32, a Matrix, of Elementwise) {
+	rest := a.Rows % p.rows
+	if rest == 0 {
+		return
+	}
+	dst = dst[:a.Cols*p.rows]
+	clear(dst)
+	packEdge(dst, a.block(a.Rows-rest, 0, rest, a.Cols).T(), p.rows)
+	if of != nil {
+		of(p, dst, dst)
+	}
+}
+
 // mulPanel multiplies a block of A with panel i of a slab into C, whose columns are those of
-// the whole slab.
-func (p *Path) mulPanel(s *scratch, c Matrix, a *rowBlock, b *slab, i int, add bool) {
+// the whole slab, and fetches what is told.
+func (p *Path) mulPanel(s *scratch, c Matrix, a *rowBlock, b *slab, i int, add bool, f fetch) {
 	t := tile{path: p, scratch: s, panel: b.at(i), k: a.k, stride: c.Stride, add: add}
 	t.b, t.bStride = b.rows(t.panel)
 	out := c.Data[t.start:]
 	if t.used == t.width && a.full > 0 {
-		t.run(a.full, a.main, out, c.Stride)
+		t.run(a.full, a.main, out, c.Stride, f)
 	} else {
 		for j := range a.full {
 			t.edge(p.rows, a.main.from(j), out[j*p.rows*c.Stride:])

@@ -268,10 +268,12 @@ func TestProductErrorBound(t *testing.T) {
 func TestProductAllocatesNothing(t *testing.T) {
 	products(t, func(t *testing.T, g *Gemm) {
 		r := rand.New(rand.NewPCG(11, 12))
-		a, b := matrix(33, 20, layout{transposed: true}, uniform(r)), matrix(20, 50, layout{}, uniform(r))
-		c := matrix(33, 50, layout{}, uniform(r))
-		if n := testing.AllocsPerRun(10, func() { g.Mul(c, a, b, true); g.MulLocal(0, c, a, b, false) }); n != 0 {
-			t.Fatalf("%v allocations", n)
+		for _, columns := range []int{50, 70} { // by rows and by panels
+			a, b := matrix(33, 20, layout{transposed: true}, uniform(r)), matrix(20, columns, layout{}, uniform(r))
+			c := matrix(33, columns, layout{}, uniform(r))
+			if n := testing.AllocsPerRun(10, func() { g.Mul(c, a, b, true); g.MulLocal(0, c, a, b, false) }); n != 0 {
+				t.Fatalf("%d columns: %v allocations", columns, n)
+			}
 		}
 	})
 }

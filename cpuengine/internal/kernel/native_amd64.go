@@ -4,7 +4,7 @@ import "golang.org/x/sys/cpu"
 
 // nativePaths returns the assembly paths of this machine, fastest first.
 func nativePaths() (paths []*Path) {
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2 {
 		paths = append(paths, avx512Path())
 	}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
@@ -19,6 +19,8 @@ func avx512Path() *Path {
 		rows:        8,
 		floats:      16,
 		panel:       [3]panelFunc{avx512Panel1, avx512Panel2, avx512Panel3},
+		panelFetch:  avx512Panel3Fetch,
+		packed:      avx512Packed3,
 		packColumns: avx512PackColumns,
 		packStrip:   avx512PackStrip,
 		transpose:   avx512Transpose,

@@ -17,7 +17,7 @@ func TestProductsOfFunctions(t *testing.T) {
 	for _, p := range Paths() {
 		t.Run(p.String(), func(t *testing.T) {
 			g, r := NewGemm(p, workers), rand.New(rand.NewPCG(61, 62))
-			for _, s := range [][3]int{{1, 1, 1}, {p.rows, 16, 16}, {2*p.rows + 3, 37, 50}, {blockM + 9, blockK + 7, 49}, {blockM, 24, 3 * p.floats * packFrom}, {20, 9, blockN + 5}} {
+			for _, s := range [][3]int{{1, 1, 1}, {p.rows, 16, 16}, {2*p.rows + 3, 37, 50}, {blockM + 9, blockK + 7, 49}, {blockM, 24, 3 * p.floats * packFrom}, {20, 9, blockN + 5}, {2*blockM + 9, 5, 4*blockM + 20}} {
 				for layouts := range 4 {
 					a := matrix(s[0], s[1], layout{transposed: layouts&1 != 0, gap: 3}, uniform(r))
 					b := matrix(s[1], s[2], layout{transposed: layouts&2 != 0, gap: 5}, uniform(r))

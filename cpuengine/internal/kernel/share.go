@@ -2,8 +2,8 @@ package kernel
 
 import "sync/atomic"
 
-// shares hands out the pieces of a product: blocks of rows, each cut into groups of panels.
-// A worker stays with its block of rows, which it has packed, as long as that has groups left,
+// shares hands out the pieces of a product: blocks of rows, each cut into groups of panels, or by panels the other way round.
+// A worker stays with its block, which it has packed, as long as that has groups left,
 // and begins with others' when no block is untouched. Who computes what does not show.
 type shares struct {
 	blocks, groups int

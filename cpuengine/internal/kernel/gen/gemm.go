@@ -8,17 +8,24 @@ import (
 // unroll is how many iterations over k the inner loop of a micro-kernel does at once.
 const unroll = 4
 
-// rowRounds is for how many rounds of the unrolled loop the same row of C is fetched: 192 cycles, in
-// which a few lines come from L3. With 128 iterations over k all eight rows have come.
-const rowRounds = 4
+// rowSteps is for how many steps over k the same row of C is fetched: 192 cycles, in which a few lines come from
+// L3. With 128 steps all eight rows have come.
+const rowSteps = 16
 
-// panel writes the micro-kernel for panels of that many vectors: see kernel.panelFunc.
+// later are the parameters of what a micro-kernel fetches for later: see kernel.fetch.
+const later = ", later []float32, laterStride, laterStep, laterShift int"
+
+// panel writes the micro-kernel for panels of that many vectors, and one that fetches for later or not: see kernel.panelFunc.
 //
 //	SI, R11  rows 0-3 and 4-7 of A    R8, R10  1 and 3 row strides    R9  column stride
 //	R13      block of A               DI, R12  row of B, its stride   DX  block of C, BX its stride
-//	R14, R15 rows 0-3 and 4-7 of the next block of A    CX  a row of C to fetch
-func (e *emitter) panel(vectors int) {
-	e.begin(fmt.Sprintf("Panel%d", vectors), "blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool", "")
+//	R14, R15 rows 0-3 and 4-7 of the next block of A    CX  a row of C to fetch, a piece for later
+func (e *emitter) panel(vectors int, fetches bool) {
+	name, params := fmt.Sprintf("Panel%d", vectors), "blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool"
+	if fetches {
+		name, params = name+"Fetch", params+later
+	}
+	e.begin(name, params, "")
 	for _, p := range [][2]string{{"a_base", "R13"}, {"rowStride", "R8"}, {"colStride", "R9"}, {"bStride", "R12"}, {"c_base", "DX"}, {"cStride", "BX"}} {
 		e.op("MOVQ", e.param(p[0]), p[1])
 	}
@@ -26,6 +33,10 @@ func (e *emitter) panel(vectors int) {
 		e.op("SHLQ", 2, reg)
 	}
 	e.op("SHLQ", 2, e.param("blockStride"))
+	if fetches {
+		e.op("SHLQ", 2, e.param("laterStride"))
+		e.op("SHLQ", 2, e.param("laterStep"))
+	}
 	e.op("LEAQ", "(R8)(R8*2)", "R10")
 	block := e.label("block")
 	e.place(block)
@@ -41,11 +52,15 @@ func (e *emitter) panel(vectors int) {
 	}
 	e.op("MOVQ", e.param("b_base"), "DI")
 	e.op("MOVQ", e.param("k"), "AX")
-	e.overK(vectors)
+	e.overK(vectors, fetches)
 	e.op("MOVQ", "DX", "AX")
 	e.tile(vectors, "VMOVUPS", true)
 	e.op("ADDQ", e.param("blockStride"), "R13")
 	e.op("MOVQ", "AX", "DX") // tile left it one past the last row
+	if fetches {
+		e.op("MOVQ", e.param("laterStep"), "AX")
+		e.op("ADDQ", "AX", e.param("later_base"))
+	}
 	e.op("DECQ", e.param("blocks"))
 	e.op("JNZ", block)
 	e.end()
@@ -98,7 +113,7 @@ func (e *emitter) tile(vectors int, op string, store bool) {
 }
 
 // overK writes the loops over k, AX iterations of them.
-func (e *emitter) overK(vectors int) {
+func (e *emitter) overK(vectors int, fetches bool) {
 	many, few, one, done := e.label("many"), e.label("few"), e.label("one"), e.label("done")
 	e.op("SUBQ", unroll, "AX")
 	e.op("JLT", few)
@@ -109,6 +124,9 @@ func (e *emitter) overK(vectors int) {
 		e.fetchNext(i)
 		e.fetchRow(i, vectors)
 		e.rankOne(vectors)
+	}
+	if fetches {
+		e.fetchLater()
 	}
 	if e.fetchesAhead() {
 		e.op("LEAQ", "(R14)(R9*4)", "R14")
@@ -142,14 +160,14 @@ func (e *emitter) fetchNext(i int) {
 	}
 }
 
-// findRow sets CX to the row of C that this round of the loop over k fetches: another every rowRounds rounds,
+// findRow sets CX to the row of C that this round of the loop over k fetches: another every rowSteps steps,
 // and again from the first one when all have had theirs.
 func (e *emitter) findRow() {
 	if !e.fetchesAhead() {
 		return
 	}
 	e.op("MOVQ", "AX", "CX")
-	e.op("SHRQ", bits.Len(unroll*rowRounds-1), "CX")
+	e.op("SHRQ", bits.Len(rowSteps-1), "CX")
 	e.op("ANDQ", e.rows-1, "CX")
 	e.op("IMULQ", "BX", "CX")
 	e.op("ADDQ", e.param("c_base"), "CX")
@@ -159,6 +177,18 @@ func (e *emitter) findRow() {
 func (e *emitter) fetchRow(i, vectors int) {
 	if e.fetchesAhead() && i < vectors {
 		e.op("PREFETCHT0", fmt.Sprintf("%d(CX)", i*e.bytes()))
+	}
+}
+
+// fetchLater fetches the piece for later of this round into the L2 cache. It is a part of the next panel of B, of which the L1
+// cache would keep little until then.
+func (e *emitter) fetchLater() {
+	e.op("MOVQ", e.param("laterShift"), "CX")
+	e.op("SHRXQ", "CX", "AX", "CX")
+	e.op("IMULQ", e.param("laterStride"), "CX")
+	e.op("ADDQ", e.param("later_base"), "CX")
+	for line := range 4 {
+		e.op("PREFETCHT1", fmt.Sprintf("%d(CX)", line*e.bytes()))
 	}
 }
 

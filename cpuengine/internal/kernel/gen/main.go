@@ -34,9 +34,11 @@ func generate() (asm, decl string) {
 	for _, v := range []isa{avx512, avx2} {
 		e.isa = v
 		for vectors := 1; vectors <= 3; vectors++ {
-			e.panel(vectors)
+			e.panel(vectors, false)
 		}
 		if v.masks() {
+			e.panel(3, true)
+			e.packed()
 			for _, t := range blockTiles() {
 				e.blockPanel(t)
 			}
