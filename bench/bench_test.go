@@ -33,7 +33,7 @@ func testMeter(t *testing.T, ctx context.Context) *meter {
 
 func checkTiming(t *testing.T, what string, x Timing) {
 	t.Helper()
-	if x.Rounds < 1 || x.Rounds > maxRounds || !(x.Seconds > 0) || !(x.Fastest > 0) || x.Fastest > x.Seconds || !(x.Peak > 0) {
+	if x.Rounds < 1 || x.Rounds > max(maxRounds, maxTurns) || !(x.Seconds > 0) || !(x.Fastest > 0) || x.Fastest > x.Seconds || !(x.Peak > 0) {
 		t.Errorf("%s: %+v", what, x)
 	}
 }
@@ -65,8 +65,13 @@ func TestMeasurementsOfATinyModel(t *testing.T) {
 	if err != nil || len(products) != 15 {
 		t.Fatalf("%d products, %v", len(products), err)
 	}
+	different := map[float64]bool{}
 	for _, p := range products {
 		checkTiming(t, p.Layer+p.Way, p.Timing)
+		different[p.Seconds] = true
+	}
+	if len(different) < 2 {
+		t.Errorf("all products take %v s", products[0].Seconds)
 	}
 	if p := products[12]; p.Layer != "head" || p.In != 16 || p.Out != 65 || p.FLOPs != 2*1024*16*65 {
 		t.Errorf("product %+v", p)
@@ -95,10 +100,25 @@ func TestACancelledMeasurementEnds(t *testing.T) {
 	}
 }
 
+// A failure ends a measurement in an untimed call as well as in a timed one.
 func TestAFailureEndsAMeasurement(t *testing.T) {
-	broken := errors.New("broken")
-	if _, err := testMeter(t, t.Context()).time(time.Hour, func() error { return broken }); err != broken {
-		t.Errorf("error %v", err)
+	m, broken := testMeter(t, t.Context()), errors.New("broken")
+	for good := range 5 {
+		failing := func() func() error {
+			calls := 0
+			return func() error {
+				if calls++; calls > good {
+					return broken
+				}
+				return nil
+			}
+		}
+		if _, err := m.time(time.Hour, failing()); err != broken {
+			t.Errorf("after %d calls: error %v", good, err)
+		}
+		if _, err := m.turns(time.Hour, []func() error{failing()}); err != broken {
+			t.Errorf("in turns, after %d calls: error %v", good, err)
+		}
 	}
 }
 
@@ -110,6 +130,46 @@ func TestRounds(t *testing.T) {
 		x, err := m.rounds(budget, func() (float64, error) { seconds++; return seconds, nil })
 		if err != nil || x.Rounds != want || x.Fastest != 1 || x.Seconds != float64(want+1)/2 {
 			t.Errorf("budget %v: %+v, %v", budget, x, err)
+		}
+	}
+}
+
+func TestPiecesTakeTurns(t *testing.T) {
+	m := testMeter(t, t.Context())
+	for budget, want := range map[time.Duration]int{0: 1, time.Hour: maxTurns} {
+		changes, last := 0, -1
+		piece := func(i int) func() error {
+			return func() error {
+				if i != last {
+					changes, last = changes+1, i
+				}
+				return nil
+			}
+		}
+		timings, err := m.turns(budget, []func() error{piece(0), piece(1)})
+		if err != nil || len(timings) != 2 || timings[0].Rounds != want || timings[1].Rounds != want || changes != 2*want {
+			t.Errorf("budget %v: %+v, %d changes, %v", budget, timings, changes, err)
+		}
+	}
+}
+
+// What is reported is the time of one call: of all timed ones it is no more than has passed.
+func TestARoundIsOfOneCall(t *testing.T) {
+	m, calls := testMeter(t, t.Context()), 0
+	start := time.Now()
+	timings, err := m.turns(0, []func() error{func() error { calls++; return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if timed := calls - 2; timed < 100 || timings[0].Seconds*float64(timed) > time.Since(start).Seconds() {
+		t.Errorf("%d timed calls of %v s", timed, timings[0].Seconds)
+	}
+}
+
+func TestRepeats(t *testing.T) {
+	for took, want := range map[time.Duration]int{0: 8001, time.Millisecond: 9, 5 * time.Millisecond: 2, 8 * time.Millisecond: 2, time.Second: 1} {
+		if got := repeats(took); got != want {
+			t.Errorf("%v: %d, want %d", took, got, want)
 		}
 	}
 }

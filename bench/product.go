@@ -21,10 +21,14 @@ type Product struct {
 // productRows is the number of tokens of the products: one window of the family.
 const productRows = 1024
 
-// products times every GEMM of a variant.
+// productsBudget is about how long the products of a variant are timed.
+const productsBudget = 15 * time.Second
+
+// products times every GEMM of a variant, in turns.
 func products(m *meter, c model.Config) ([]Product, error) {
 	d := c.DModel
 	var all []Product
+	var pieces []func() error
 	for _, layer := range []struct {
 		name    string
 		in, out int
@@ -34,18 +38,19 @@ func products(m *meter, c model.Config) ([]Product, error) {
 			name string
 			run  func(*cpuengine.Linear)
 		}{{"forward", m.bench.Forward}, {"input_gradient", m.bench.InputGradient}, {"weight_gradient", m.bench.WeightGradient}} {
-			t, err := m.time(time.Second, func() error {
-				way.run(l)
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
 			all = append(all, Product{
 				Variant: c.Variant, Layer: layer.name, Way: way.name, In: layer.in, Out: layer.out,
-				FLOPs: 2 * productRows * float64(layer.in) * float64(layer.out), Timing: t,
+				FLOPs: 2 * productRows * float64(layer.in) * float64(layer.out),
 			})
+			pieces = append(pieces, func() error { way.run(l); return nil })
 		}
+	}
+	timings, err := m.turns(productsBudget, pieces)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range timings {
+		all[i].Timing = t
 	}
 	return all, nil
 }
