@@ -76,12 +76,6 @@ func (s strip) from(block int) strip {
 	return s
 }
 
-// isPacked reports whether its first blocks lie one after the other, each as [k][rows]. Of a transposed A that is read in
-// place only one block can.
-func (s strip) isPacked(blocks, rows, k int) bool {
-	return s.rowStride == 1 && s.colStride == rows && (blocks == 1 || s.blockStride == k*rows)
-}
-
 // tile is what the tiles of C under one panel have in common.
 type tile struct {
 	path    *Path
@@ -97,18 +91,31 @@ type tile struct {
 // run multiplies whole row blocks.
 func (t *tile) run(blocks int, a strip, c []float32, stride int, f fetch) {
 	p := t.path
-	if t.vectors == 3 && p.packed != nil && a.isPacked(blocks, p.rows, t.k) {
-		if f.data == nil {
-			f.data = t.b // in the cache anyway
-		}
-		p.packed(blocks, t.k, a.data, t.b, t.bStride, c, stride, t.add, f.data, f.stride, f.step, f.shift)
+	lean := t.leanFor(blocks, a, f)
+	if lean == nil {
+		p.panel[t.vectors-1](blocks, t.k, a.data, a.rowStride, a.colStride, a.blockStride, t.b, t.bStride, c, stride, t.add)
 		return
 	}
-	if t.vectors == 3 && p.panelFetch != nil && f.data != nil {
-		p.panelFetch(blocks, t.k, a.data, a.rowStride, a.colStride, a.blockStride, t.b, t.bStride, c, stride, t.add, f.data, f.stride, f.step, f.shift)
-		return
+	if f.data == nil {
+		f.data = t.b // in the cache anyway
 	}
-	p.panel[t.vectors-1](blocks, t.k, a.data, a.rowStride, a.colStride, a.blockStride, t.b, t.bStride, c, stride, t.add)
+	lean(blocks, t.k, a.data, a.rowStride, t.b, t.bStride, c, stride, t.add, f.data, f.stride, f.step, f.shift)
+}
+
+// leanFor returns the lean micro-kernel that computes blocks of a strip; nil: none.
+func (t *tile) leanFor(blocks int, a strip, f fetch) leanFunc {
+	p := t.path
+	switch {
+	case t.vectors < 3:
+		return nil
+	case a.rowStride == 1 && a.colStride == p.rows && (blocks == 1 || a.blockStride == t.k*p.rows):
+		return p.lean.packed
+	case a.colStride != 1 || blocks > 1 && a.blockStride != p.rows*a.rowStride:
+		return nil
+	case f.data != nil:
+		return p.lean.rowsFetch
+	}
+	return p.lean.rows
 }
 
 // edge computes a tile of which only rows x used exist in C, by way of a full one.

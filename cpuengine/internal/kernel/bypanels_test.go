@@ -88,7 +88,7 @@ func TestReadsDirectly(t *testing.T) {
 		} {
 			b := View(nil, 9, c.cols, c.stride)
 			b.Transposed = c.transposed
-			if got := p.readsDirectly(b); got != (c.want && p.panelFetch != nil) {
+			if got := p.readsDirectly(b); got != (c.want && p.lean.rowsFetch != nil) {
 				t.Errorf("%s: %d columns, stride %d, transposed %t: %t", p, c.cols, c.stride, c.transposed, got)
 			}
 		}

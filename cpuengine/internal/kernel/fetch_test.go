@@ -24,9 +24,11 @@ func TestFetchRows(t *testing.T) {
 					t.Fatalf("k %d, %d blocks: a piece every %d steps", k, blocks, 1<<f.shift)
 				}
 				begin := (len(data) - len(f.data)) / stride
-				for left := k - 8; left >= 0; left -= 8 { // as the micro-kernels count down
-					if row := begin + left>>f.shift*f.stride/stride; row < k {
-						fetched[row] = true
+				for left := k - 16; left >= 0; left -= 16 { // as the micro-kernels count down
+					for _, step := range []int{left + 8, left} {
+						if row := begin + step>>f.shift*f.stride/stride; row < k {
+							fetched[row] = true
+						}
 					}
 				}
 				// What a call of several blocks fetches is what calls of one would.
@@ -35,7 +37,7 @@ func TestFetchRows(t *testing.T) {
 				}
 				most = max(most, f.step/stride)
 			}
-			if most > k/8 || k < 8 { // more rows a block than pieces
+			if most > k/16*2 || k%16 > 7 { // more rows a block than pieces, or steps without one
 				continue
 			}
 			for row, ok := range fetched {

@@ -206,7 +206,7 @@ func emptyProduct(c, a Matrix, add bool) bool {
 // all of it once from far, which only pays where the micro-kernel fetches it in time. Rows a multiple of 2 KB apart would share a
 // few sets of the L1 cache.
 func (p *Path) readsDirectly(b Matrix) bool {
-	return p.panelFetch != nil && !b.Transposed && b.Stride%512 != 0
+	return p.lean.rowsFetch != nil && !b.Transposed && b.Stride%512 != 0
 }
 
 // runSlab packs one slab of B, as far as it is not read directly, then multiplies all of A with it. Column is where p.C

@@ -12,10 +12,13 @@ func avx512Panel2(blocks, k int, a []float32, rowStride, colStride, blockStride 
 func avx512Panel3(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
 //go:noescape
-func avx512Panel3Fetch(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
+func avx512Rows3(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
 
 //go:noescape
-func avx512Packed3(blocks, k int, a, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
+func avx512Rows3Fetch(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
+
+//go:noescape
+func avx512Packed3(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
 
 //go:noescape
 func avx512Block6x4(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, ahead []float32, lines []int32)

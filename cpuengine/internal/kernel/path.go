@@ -13,8 +13,7 @@ type Path struct {
 	// The micro-kernels compute tiles of C: rows times the floats of one to three vectors.
 	rows, floats int
 	panel        [3]panelFunc
-	panelFetch   panelFetchFunc // of three vectors; nil: none
-	packed       packedFunc     // nil: none
+	lean         leanFuncs // without functions: none
 	packColumns  packFunc
 	packRows     packFunc
 	packStrip    packStripFunc
@@ -58,11 +57,13 @@ type Path struct {
 // multiply-adds over k that starts from +0, or from its old value when add is set. k >= 1.
 type panelFunc func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool)
 
-// panelFetchFunc is panelFunc for three vectors that fetches memory for later: see fetch.
-type panelFetchFunc func(blocks, k int, a []float32, rowStride, colStride, blockStride int, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
+// leanFuncs multiply like panelFunc, with panels of three vectors only and fewer instructions: blocks of A that lie one after the
+// other, in rows as they are stored, with and without fetching, or packed.
+type leanFuncs struct{ rows, rowsFetch, packed leanFunc }
 
-// packedFunc is panelFetchFunc for blocks of A that are packed as [k][rows] one after the other.
-type packedFunc func(blocks, k int, a, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
+// leanFunc multiplies blocks of A of which element (r, kk) is a[r*aStride+kk], r counted over all blocks, or, of those packed as [k][rows]
+// one after the other, a[kk*rows+r] of each. Those that fetch, packed among them, fetch later: see fetch.
+type leanFunc func(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
 
 // packFunc copies a k x width panel of B to dst as [k][width]. Width is that of one, two or
 // three vectors. Element (kk, j) is src[kk*stride+j] (packColumns) or src[j*stride+kk] (packRows).

@@ -34,11 +34,12 @@ func generate() (asm, decl string) {
 	for _, v := range []isa{avx512, avx2} {
 		e.isa = v
 		for vectors := 1; vectors <= 3; vectors++ {
-			e.panel(vectors, false)
+			e.panel(vectors)
 		}
 		if v.masks() {
-			e.panel(3, true)
-			e.packed()
+			for _, t := range leanTiles {
+				e.lean(t)
+			}
 			for _, t := range blockTiles() {
 				e.blockPanel(t)
 			}
