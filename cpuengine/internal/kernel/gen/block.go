@@ -103,33 +103,22 @@ func (e *emitter) nextRows(t blockTile) {
 
 // blockOverK writes the loops over k.
 func (e *emitter) blockOverK(t blockTile) {
-	many, few, one, done := e.label("many"), e.label("few"), e.label("one"), e.label("done")
-	e.op("SUBQ", unroll, "AX")
-	e.op("JLT", few)
-	e.op("PCALIGN", 64)
-	e.place(many)
-	for i := range unroll {
-		if t.fetches && i < 2 {
-			e.op("MOVLQSX", fmt.Sprintf("%d(R9)", 4*i), "R14")
-			e.op("PREFETCHT0", "(R11)(R14*1)")
+	e.overK(unroll, func() {
+		for i := range unroll {
+			if t.fetches && i < 2 {
+				e.op("MOVLQSX", fmt.Sprintf("%d(R9)", 4*i), "R14")
+				e.op("PREFETCHT0", "(R11)(R14*1)")
+			}
+			e.blockRankOne(t, i)
 		}
-		e.blockRankOne(t, i)
-	}
-	if t.fetches {
-		e.op("ADDQ", 8, "R9")
-	}
-	e.blockAdvance(t, unroll)
-	e.op("SUBQ", unroll, "AX")
-	e.op("JGE", many)
-	e.place(few)
-	e.op("ADDQ", unroll, "AX")
-	e.op("JZ", done)
-	e.place(one)
-	e.blockRankOne(t, 0)
-	e.blockAdvance(t, 1)
-	e.op("DECQ", "AX")
-	e.op("JNZ", one)
-	e.place(done)
+		if t.fetches {
+			e.op("ADDQ", 8, "R9")
+		}
+		e.blockAdvance(t, unroll)
+	}, func() {
+		e.blockRankOne(t, 0)
+		e.blockAdvance(t, 1)
+	})
 }
 
 // blockAdvance moves on by so many steps over k, 1 or 4.

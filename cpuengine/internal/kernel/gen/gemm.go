@@ -29,7 +29,12 @@ func (e *emitter) panel(vectors int) {
 	}
 	e.op("MOVQ", e.param("b_base"), "DI")
 	e.op("MOVQ", e.param("k"), "AX")
-	e.overK(vectors)
+	one := func() { e.rankOne(vectors) }
+	e.overK(unroll, func() {
+		for range unroll {
+			one()
+		}
+	}, one)
 	e.op("MOVQ", "DX", "AX")
 	e.tile(vectors, "VMOVUPS", true)
 	e.op("ADDQ", e.param("blockStride"), "R13")
@@ -74,25 +79,23 @@ func (e *emitter) tile(vectors int, op string, store bool) {
 	}
 }
 
-// overK writes the loops over k, AX iterations of them.
-func (e *emitter) overK(vectors int) {
-	many, few, one, done := e.label("many"), e.label("few"), e.label("one"), e.label("done")
-	e.op("SUBQ", unroll, "AX")
+// overK writes the loops over k, AX iterations of them: rounds of so many steps at once, then one by one what is left.
+func (e *emitter) overK(steps int, round, one func()) {
+	many, few, single, done := e.label("many"), e.label("few"), e.label("one"), e.label("done")
+	e.op("SUBQ", steps, "AX")
 	e.op("JLT", few)
 	e.op("PCALIGN", 64)
 	e.place(many)
-	for range unroll {
-		e.rankOne(vectors)
-	}
-	e.op("SUBQ", unroll, "AX")
+	round()
+	e.op("SUBQ", steps, "AX")
 	e.op("JGE", many)
 	e.place(few)
-	e.op("ADDQ", unroll, "AX")
+	e.op("ADDQ", steps, "AX")
 	e.op("JZ", done)
-	e.place(one)
-	e.rankOne(vectors)
+	e.place(single)
+	one()
 	e.op("DECQ", "AX")
-	e.op("JNZ", one)
+	e.op("JNZ", single)
 	e.place(done)
 }
 

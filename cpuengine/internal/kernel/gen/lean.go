@@ -70,30 +70,19 @@ func (e *emitter) lean(t leanTile) {
 	e.end()
 }
 
-// leanOverK writes the loops over k, AX iterations of them.
+// leanOverK writes the loops over k.
 func (e *emitter) leanOverK(t leanTile, vectors int) {
-	many, few, one, done := e.label("many"), e.label("few"), e.label("one"), e.label("done")
-	e.op("SUBQ", leanSteps, "AX")
-	e.op("JLT", few)
-	e.op("PCALIGN", 64)
-	e.place(many)
-	e.findRow()
-	for i := range leanSteps {
-		e.leanFetch(t, i, vectors)
-		e.leanRankOne(t, i, vectors)
-	}
-	e.leanAdvance(t, leanSteps)
-	e.op("SUBQ", leanSteps, "AX")
-	e.op("JGE", many)
-	e.place(few)
-	e.op("ADDQ", leanSteps, "AX")
-	e.op("JZ", done)
-	e.place(one)
-	e.leanRankOne(t, 0, vectors)
-	e.leanAdvance(t, 1)
-	e.op("DECQ", "AX")
-	e.op("JNZ", one)
-	e.place(done)
+	e.overK(leanSteps, func() {
+		e.findRow()
+		for i := range leanSteps {
+			e.leanFetch(t, i, vectors)
+			e.leanRankOne(t, i, vectors)
+		}
+		e.leanAdvance(t, leanSteps)
+	}, func() {
+		e.leanRankOne(t, 0, vectors)
+		e.leanAdvance(t, 1)
+	})
 }
 
 // leanFetch writes what step i of the loop fetches: lines of C, then twice of what comes later, and of the next rows of A. What will be packed
