@@ -88,7 +88,7 @@ type tile struct {
 	add     bool
 }
 
-// run multiplies whole row blocks.
+// run multiplies whole row blocks. The general micro-kernels fetch nothing for later.
 func (t *tile) run(blocks int, a strip, c []float32, stride int, f fetch) {
 	p := t.path
 	lean := t.leanFor(blocks, a, f)

@@ -8,7 +8,8 @@ type fetch struct {
 }
 
 // fetchRows plans to fetch k rows of memory, stride apart, each as its first four lines, in the course of so many blocks of k
-// steps. It returns what to fetch from block first on. Where there are too few blocks not all rows come.
+// steps. It returns what to fetch from block first on. Where there are too few blocks not all rows come, nor where k
+// is 8 or more above a multiple of 16: micro-kernels fetch in whole rounds of 16 steps.
 func fetchRows(data []float32, stride, k, first, blocks int) fetch {
 	perBlock := (k + blocks - 1) / blocks
 	from := first * perBlock

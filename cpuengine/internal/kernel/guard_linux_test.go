@@ -59,6 +59,8 @@ func TestProductsStayInsideTheirOperands(t *testing.T) {
 				g.Mul(c, a, b, true)
 				compare(t, fmt.Sprintf("%s: %v, layouts %d", path, s, layouts), c.Data, want.Data)
 				g.MulLocal(1, c, a, b, false)
+				chain(want, a, b, false)
+				compare(t, fmt.Sprintf("MulLocal on %s: %v, layouts %d", path, s, layouts), c.Data, want.Data)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ type panelFunc func(blocks, k int, a []float32, rowStride, colStride, blockStrid
 type leanFuncs struct{ rows, rowsFetch, packed leanFunc }
 
 // leanFunc multiplies blocks of A of which element (r, kk) is a[r*aStride+kk], r counted over all blocks, or, of those packed as [k][rows]
-// one after the other, a[kk*rows+r] of each. Those that fetch, packed among them, fetch later: see fetch.
+// one after the other, a[kk*rows+r] of each, whatever aStride. Blocks have 8 rows. Those that fetch, packed among them, fetch later: see fetch.
 type leanFunc func(blocks, k int, a []float32, aStride int, b []float32, bStride int, c []float32, cStride int, add bool, later []float32, laterStride, laterStep, laterShift int)
 
 // packFunc copies a k x width panel of B to dst as [k][width]. Width is that of one, two or

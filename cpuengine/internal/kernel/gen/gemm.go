@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// unroll is how many iterations over k the inner loop of a micro-kernel does at once.
+// unroll is how many iterations over k the inner loop of a micro-kernel, but of lean ones, does at once.
 const unroll = 4
 
 // panel writes the micro-kernel for panels of that many vectors: see kernel.panelFunc.
