@@ -7,7 +7,9 @@ func TestLeanFor(t *testing.T) {
 	const rows, k = 8, 5
 	var called string
 	kernel := func(name string) leanFunc {
-		return func(int, int, []float32, int, []float32, int, []float32, int, bool, []float32, int, int, int) { called = name }
+		return func(int, int, []float32, int, []float32, int, []float32, int, bool, []float32, int, int, int) {
+			called = name
+		}
 	}
 	general := func(int, int, []float32, int, int, int, []float32, int, []float32, int, bool) { called = "general" }
 	p := &Path{rows: rows, panel: [3]panelFunc{general, general, general}, lean: leanFuncs{kernel("rows"), kernel("rowsFetch"), kernel("packed")}}
